@@ -1,0 +1,91 @@
+//! A profile's parameters in the simulator's own unit of time.
+
+use super::profile::{MissCharge, Profile};
+use super::queue::Time;
+
+/// Payload bytes up to which holds of an engine are looked up instead of computed.
+const TABLE_BYTES: usize = 4096;
+
+/// Parameters in picoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Costs {
+    pub post: Time,
+    pub completion: Time,
+    pub message: Time,
+    pub wire: Time,
+    pub loopback: Time,
+    pub pcie_read: Time,
+    pub atomic_unit: Time,
+    pub atomic_address: Time,
+    pub atomics_per_qp: u32,
+    pub atomics_block: bool,
+    pub miss_each_verb: bool,
+    pub cpu_hit: Time,
+    pub cpu_transfer: Time,
+    pub cpu_memory: Time,
+    pub cpu_stream: Time,
+    pub cpu_fence: Time,
+    read_byte_ns: f64,
+    link_bytes_per_ns: f64,
+    engine: Vec<u32>,
+    profile: Profile,
+}
+
+fn time(ns: f64) -> Time {
+    (ns * 1000.0).round() as Time
+}
+
+impl Costs {
+    pub(super) fn new(profile: &Profile) -> Self {
+        Self {
+            post: time(profile.post_ns.value),
+            completion: time(profile.completion_ns.value),
+            message: time(profile.message_ns.value),
+            wire: time(profile.wire_ns.value + profile.switch_ns.value),
+            loopback: time(profile.loopback_ns.value),
+            pcie_read: time(profile.pcie_read_ns.value),
+            atomic_unit: time(profile.atomic_unit_ns.value),
+            atomic_address: time(profile.atomic_address_ns.value),
+            atomics_per_qp: profile.atomics_per_qp.value.max(1),
+            atomics_block: profile.atomics_block.value,
+            miss_each_verb: profile.qp_miss_charge.value == MissCharge::Verb,
+            cpu_hit: time(profile.cpu_hit_ns.value),
+            cpu_transfer: time(profile.cpu_transfer_ns.value),
+            cpu_memory: time(profile.cpu_memory_ns.value),
+            cpu_stream: time(profile.cpu_stream_line_ns.value),
+            cpu_fence: time(profile.cpu_fence_ns.value),
+            read_byte_ns: profile.read_byte_ns.value,
+            link_bytes_per_ns: profile.link_bytes_per_ns.value,
+            engine: (0..=TABLE_BYTES)
+                .map(|bytes| time(profile.engine_ns(bytes as f64)) as u32)
+                .collect(),
+            profile: profile.clone(),
+        }
+    }
+
+    /// How long a message with `bytes` of payload holds an engine.
+    #[inline]
+    pub(super) fn engine(&self, bytes: u32) -> Time {
+        match self.engine.get(bytes as usize) {
+            Some(hold) => Time::from(*hold),
+            None => time(self.profile.engine_ns(f64::from(bytes))),
+        }
+    }
+
+    /// What a miss of queue-pair state adds with `active` queue pairs.
+    pub(super) fn miss(&self, active: u32) -> Time {
+        time(self.profile.qp_miss_ns(active))
+    }
+
+    /// What the payload of a READ adds to its latency, beyond the 8 bytes of the calibration.
+    #[inline]
+    pub(super) fn read_bytes(&self, bytes: u32) -> Time {
+        time(self.read_byte_ns * f64::from(bytes.saturating_sub(8)))
+    }
+
+    /// Over what time an access of `bytes` is spread: as fast as the link brings or takes them.
+    #[inline]
+    pub(super) fn transfer(&self, bytes: u32) -> Time {
+        time(f64::from(bytes) / self.link_bytes_per_ns)
+    }
+}
