@@ -1,120 +1,12 @@
-//! Memory of a simulated node, and accesses that take time.
+//! Memory of a simulated node: words, watched lines, and who has which line in its cache.
 //!
-//! A verb or CPU access of more than a word is an interval: each of its words is read or written at an instant
-//! of its own. Nothing happens at those instants unless two accesses overlap; an access that takes time is
-//! *pending* here, and whoever touches the same words meanwhile resolves what has to be resolved:
-//!
-//! * a pending READ, before a word changes that it has read already, takes the old word (*capture*); at its end
-//!   it copies the rest;
-//! * a pending WRITE, before somebody looks at a word that it has written already, is carried out up to then
-//!   (*settling*); at its end it writes the rest.
-//!
-//! A pending WRITE has two times: from `nic_at` on, verbs see all of it (they push posted writes to memory
-//! before them); the host's CPU sees each word when it is placed, possibly later. Pushed or not, WRITEs of one
-//! queue pair are placed in order.
+//! Accesses that take time are in `pending.rs`.
 
 use memmap2::MmapMut;
 
+use super::pending::{BUCKETS, Pending};
 use super::queue::Time;
 use crate::LINE_BYTES;
-
-/// In which order a long READ or CPU copy reads its words. A READ "may mix old and new words" in any way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WordOrder {
-    Ascending,
-    Descending,
-    /// By a hash of the word's number and this seed.
-    Scattered(u64),
-}
-
-/// When each word of an access is read or written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Interval {
-    pub begin: Time,
-    /// From the first to the last word.
-    pub span: Time,
-    pub order: WordOrder,
-}
-
-impl Interval {
-    pub(crate) fn end(&self) -> Time {
-        self.begin + self.span
-    }
-
-    /// When word `word` of `words` is accessed.
-    fn at(&self, word: usize, words: usize) -> Time {
-        if words <= 1 {
-            return self.begin;
-        }
-        let last = words as u64 - 1;
-        let step = match self.order {
-            WordOrder::Ascending => word as u64,
-            WordOrder::Descending => last - word as u64,
-            WordOrder::Scattered(seed) => {
-                (seed ^ word as u64)
-                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                    .rotate_left(17)
-                    % words as u64
-            }
-        };
-        self.begin + self.span * step / last
-    }
-}
-
-#[derive(Debug)]
-enum Access {
-    Read {
-        /// Who reads.
-        reader: Reader,
-        /// Words taken before they changed: a bit each.
-        captured: Vec<u64>,
-    },
-    Write {
-        /// Verbs see all of it from here on; `Time::MAX` for a CPU's copy.
-        nic_at: Time,
-        /// Whose order it is in.
-        qp: u32,
-        /// Words placed so far.
-        placed: usize,
-    },
-}
-
-#[derive(Debug)]
-struct Pending {
-    /// Bytes.
-    start: usize,
-    len: usize,
-    interval: Interval,
-    access: Access,
-    /// A WRITE's payload; what a READ has captured.
-    data: Vec<u8>,
-    /// Order of registration.
-    sequence: u64,
-    /// Where `Space::live` has it.
-    place: usize,
-}
-
-impl Pending {
-    fn first_word(&self) -> usize {
-        self.start / 8
-    }
-
-    fn words(&self) -> usize {
-        (self.start + self.len).div_ceil(8) - self.first_word()
-    }
-
-    fn overlaps(&self, start: usize, len: usize) -> bool {
-        self.start < start + len && start < self.start + self.len
-    }
-
-    /// The bytes of word `word` (counted from the access's first), as (offset in memory, offset in data, length):
-    /// the first and the last word may be partial.
-    fn piece(&self, word: usize) -> (usize, usize, usize) {
-        let from = ((self.first_word() + word) * 8).max(self.start);
-        let to = ((self.first_word() + word + 1) * 8).min(self.start + self.len);
-        (from, from - self.start, to - from)
-    }
-}
 
 /// A client that waits for a line to change.
 #[derive(Clone, Copy, Debug)]
@@ -123,11 +15,6 @@ pub(crate) struct Watcher {
     pub client: u32,
 }
 
-/// Buckets that pending accesses are counted in, by 1 KB block: a power of two a few times the number of
-/// accesses that are in flight at a node, so that an empty bucket is the rule.
-const BUCKETS: usize = 4096;
-/// Bytes a bucket's block has.
-const BLOCK_BYTES: usize = 1024;
 /// Buckets that watched lines are counted in.
 const WATCH_BUCKETS: usize = 1024;
 
@@ -142,24 +29,24 @@ mod owner {
 /// One memory, host or device, of one node.
 #[derive(Debug)]
 pub(crate) struct Space {
-    memory: MmapMut,
-    len: usize,
+    pub(super) memory: MmapMut,
+    pub(super) len: usize,
     /// Pending READs and WRITEs by block.
-    read_counts: Vec<u16>,
-    write_counts: Vec<u16>,
-    pending: Vec<Option<Pending>>,
+    pub(super) read_counts: Vec<u16>,
+    pub(super) write_counts: Vec<u16>,
+    pub(super) pending: Vec<Option<Pending>>,
     /// Numbers of pending accesses.
-    live: Vec<u32>,
-    free: Vec<u32>,
-    sequence: u64,
+    pub(super) live: Vec<u32>,
+    pub(super) free: Vec<u32>,
+    pub(super) sequence: u64,
     /// Spare buffers of finished accesses.
-    buffers: Vec<Vec<u8>>,
-    watch_counts: Vec<u16>,
-    watchers: Vec<Watcher>,
+    pub(super) buffers: Vec<Vec<u8>>,
+    pub(super) watch_counts: Vec<u16>,
+    pub(super) watchers: Vec<Watcher>,
     /// Clients whose line has changed since they were last taken.
-    woken: Vec<u32>,
+    pub(super) woken: Vec<u32>,
     /// Owners of lines; empty for device memory.
-    owners: Vec<u8>,
+    pub(super) owners: Vec<u8>,
 }
 
 /// What a CPU access finds of a line.
@@ -228,300 +115,10 @@ impl Space {
         super::prefetch::lines(&self.memory[start..start + len]);
     }
 
-    // --- pending accesses -------------------------------------------------------------------------------------
-
-    fn blocks(start: usize, len: usize) -> impl Iterator<Item = usize> {
-        (start / BLOCK_BYTES..=(start + len - 1) / BLOCK_BYTES).map(|block| block % BUCKETS)
-    }
-
-    /// Whether an access of these bytes may overlap an access that is counted in `counts`.
-    #[inline]
-    fn crowded(counts: &[u16], start: usize, len: usize) -> bool {
-        Self::blocks(start, len).any(|bucket| counts[bucket] > 0)
-    }
-
-    fn counts_mut(&mut self, access: &Access) -> &mut [u16] {
-        match access {
-            Access::Read { .. } => &mut self.read_counts,
-            Access::Write { .. } => &mut self.write_counts,
-        }
-    }
-
-    fn insert(
-        &mut self,
-        start: usize,
-        len: usize,
-        interval: Interval,
-        access: Access,
-        data: Vec<u8>,
-    ) -> u32 {
-        let counts = self.counts_mut(&access);
-        for bucket in Self::blocks(start, len) {
-            counts[bucket] += 1;
-        }
-        self.sequence += 1;
-        let place = self.live.len();
-        let pending = Pending {
-            start,
-            len,
-            interval,
-            access,
-            data,
-            sequence: self.sequence,
-            place,
-        };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.pending.push(None);
-            self.pending.len() as u32 - 1
-        });
-        self.pending[id as usize] = Some(pending);
-        self.live.push(id);
-        id
-    }
-
-    fn remove(&mut self, id: u32) -> Pending {
-        let pending = self.pending[id as usize]
-            .take()
-            .expect("pending until it is removed");
-        let counts = self.counts_mut(&pending.access);
-        for bucket in Self::blocks(pending.start, pending.len) {
-            counts[bucket] -= 1;
-        }
-        self.live.swap_remove(pending.place);
-        if let Some(moved) = self.live.get(pending.place) {
-            self.pending[*moved as usize].as_mut().expect("live").place = pending.place;
-        }
-        self.free.push(id);
-        pending
-    }
-
-    fn buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.buffers.pop().unwrap_or_default();
-        buffer.clear();
-        buffer
-    }
-
-    /// Begins an access that reads; [`Space::end_read`] ends it.
-    pub(crate) fn begin_read(
-        &mut self,
-        start: usize,
-        len: usize,
-        interval: Interval,
-        reader: Reader,
-    ) -> u32 {
-        let data = self.buffer();
-        self.insert(
-            start,
-            len,
-            interval,
-            Access::Read {
-                reader,
-                captured: Vec::new(),
-            },
-            data,
-        )
-    }
-
-    /// Ends an access that reads, at its interval's end: fills `out`.
-    pub(crate) fn end_read(&mut self, id: u32, out: &mut [u8]) {
-        let read = self.pending[id as usize].as_ref().expect("begun");
-        let (start, len, end) = (read.start, read.len, read.interval.end());
-        let Access::Read { reader, .. } = read.access else {
-            unreachable!("a read")
-        };
-        self.settle(start, len, end, reader);
-        let read = self.remove(id);
-        out.copy_from_slice(&self.memory[start..start + len]);
-        if let Access::Read { captured, .. } = &read.access {
-            for (index, mut bits) in captured.iter().copied().enumerate() {
-                while bits != 0 {
-                    let (_, at, len) = read.piece(index * 64 + bits.trailing_zeros() as usize);
-                    out[at..at + len].copy_from_slice(&read.data[at..at + len]);
-                    bits &= bits - 1;
-                }
-            }
-        }
-        self.buffers.push(read.data);
-    }
-
-    /// Takes back an access that reads, before its end.
-    pub(crate) fn cancel_read(&mut self, id: u32) {
-        let read = self.remove(id);
-        self.buffers.push(read.data);
-    }
-
-    /// Begins an access that writes; [`Space::end_write`] ends it. The interval is that of its placement, which
-    /// starts no earlier than that of WRITEs to the same bytes that verbs already see (coherence), whatever the
-    /// caller asked for; the actual end is returned with the access.
-    pub(crate) fn begin_write(
-        &mut self,
-        start: usize,
-        payload: &[u8],
-        mut interval: Interval,
-        nic_at: Time,
-        qp: u32,
-    ) -> (u32, Time) {
-        if Self::crowded(&self.write_counts, start, payload.len()) {
-            for id in &self.live {
-                let other = self.pending[*id as usize].as_ref().expect("live");
-                if let Access::Write {
-                    nic_at: seen_at, ..
-                } = other.access
-                    && seen_at <= nic_at
-                    && nic_at != Time::MAX
-                    && other.overlaps(start, payload.len())
-                {
-                    interval.begin = interval.begin.max(other.interval.end());
-                }
-            }
-        }
-        let mut data = self.buffer();
-        data.extend_from_slice(payload);
-        let end = interval.end();
-        (
-            self.insert(
-                start,
-                payload.len(),
-                interval,
-                Access::Write {
-                    nic_at,
-                    qp,
-                    placed: 0,
-                },
-                data,
-            ),
-            end,
-        )
-    }
-
-    /// Ends an access that writes: places what is left of it, at `now`.
-    pub(crate) fn end_write(&mut self, id: u32, now: Time) {
-        self.place_rest(id, now);
-        let write = self.remove(id);
-        self.buffers.push(write.data);
-    }
-
-    /// Places all words of pending write `id` that are not placed yet.
-    fn place_rest(&mut self, id: u32, now: Time) {
-        let words = self.pending[id as usize].as_ref().expect("live").words();
-        loop {
-            let write = self.pending[id as usize].as_ref().expect("live");
-            let Access::Write { placed, .. } = write.access else {
-                unreachable!("only writes are placed")
-            };
-            if placed >= words {
-                return;
-            }
-            let at = write.interval.at(placed, words).min(now);
-            self.place_next(id, at);
-        }
-    }
-
-    /// Places the next word of pending write `id`, at the instant `at`.
-    fn place_next(&mut self, id: u32, at: Time) {
-        let write = self.pending[id as usize].as_mut().expect("live");
-        let Access::Write { placed, nic_at, .. } = &mut write.access else {
-            unreachable!("only writes are placed")
-        };
-        let word = *placed;
-        *placed += 1;
-        // Verbs have seen it since it was acknowledged, whenever it is placed.
-        let at = Instants {
-            cpu: at,
-            nic: at.min(*nic_at),
-        };
-        let by_nic = *nic_at != Time::MAX;
-        let (to, from, len) = write.piece(word);
-        let mut bytes = [0; 8];
-        bytes[..len].copy_from_slice(&write.data[from..from + len]);
-        self.put(to, &bytes[..len], at, by_nic);
-    }
-
-    /// Carries out, up to `now`, what pending writes have done to these bytes as `reader` sees it.
-    fn settle(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
-        if !Self::crowded(&self.write_counts, start, len) {
-            return;
-        }
-        if let Reader::Nic = reader {
-            // A verb pushes the posted writes that it overlaps and that were acknowledged before, and with them
-            // every earlier one of the same queue pair: WRITEs of one queue pair never change places.
-            let mut pushed: Vec<(u64, u32)> = Vec::new();
-            for id in &self.live {
-                let write = self.pending[*id as usize].as_ref().expect("live");
-                if let Access::Write { nic_at, qp, .. } = write.access
-                    && nic_at <= now
-                    && write.overlaps(start, len)
-                {
-                    let last = write.sequence;
-                    for other in &self.live {
-                        let earlier = self.pending[*other as usize].as_ref().expect("live");
-                        if let Access::Write {
-                            nic_at, qp: same, ..
-                        } = earlier.access
-                            && same == qp
-                            && nic_at <= now
-                            && earlier.sequence <= last
-                            && !pushed.contains(&(earlier.sequence, *other))
-                        {
-                            pushed.push((earlier.sequence, *other));
-                        }
-                    }
-                }
-            }
-            pushed.sort_unstable();
-            for (_, id) in pushed {
-                self.place_rest(id, now);
-            }
-        }
-        // Word by word in the order of their instants, over all writes that overlap.
-        loop {
-            let mut next: Option<(Time, u64, u32)> = None;
-            for id in &self.live {
-                let write = self.pending[*id as usize].as_ref().expect("live");
-                if let Access::Write { placed, .. } = write.access
-                    && write.overlaps(start, len)
-                    && placed < write.words()
-                {
-                    let key = (
-                        write.interval.at(placed, write.words()),
-                        write.sequence,
-                        *id,
-                    );
-                    if key.0 <= now && next.is_none_or(|least| key < least) {
-                        next = Some(key);
-                    }
-                }
-            }
-            let Some((at, _, id)) = next else { return };
-            self.place_next(id, at);
-        }
-    }
-
-    /// Pushes every pending WRITE of queue pair `qp` that verbs already see: a READ or atomic of that queue
-    /// pair takes effect after them, for everybody.
-    pub(crate) fn push_queue_pair(&mut self, qp: u32, now: Time) {
-        let mut pushed: Vec<(u64, u32)> = Vec::new();
-        for id in &self.live {
-            let write = self.pending[*id as usize].as_ref().expect("live");
-            if let Access::Write {
-                nic_at, qp: same, ..
-            } = write.access
-                && same == qp
-                && nic_at <= now
-            {
-                pushed.push((write.sequence, *id));
-            }
-        }
-        pushed.sort_unstable();
-        for (_, id) in pushed {
-            self.place_rest(id, now);
-        }
-    }
-
     // --- instants ---------------------------------------------------------------------------------------------
 
     /// Changes these bytes at the instant `at`, after pending READs that had read them took the old ones.
-    fn put(&mut self, start: usize, bytes: &[u8], at: Instants, by_nic: bool) {
+    pub(super) fn put(&mut self, start: usize, bytes: &[u8], at: Instants, by_nic: bool) {
         if Self::crowded(&self.read_counts, start, bytes.len()) {
             self.capture(start, bytes.len(), at);
         }
@@ -534,46 +131,6 @@ impl Space {
             }
             if self.watch_counts[line % WATCH_BUCKETS] > 0 {
                 self.wake(line);
-            }
-        }
-    }
-
-    fn capture(&mut self, start: usize, len: usize, at: Instants) {
-        for id in &self.live {
-            let read = self.pending[*id as usize].as_mut().expect("live");
-            if !read.overlaps(start, len) {
-                continue;
-            }
-            let changed_at = match read.access {
-                Access::Read {
-                    reader: Reader::Cpu,
-                    ..
-                } => at.cpu,
-                Access::Read {
-                    reader: Reader::Nic,
-                    ..
-                } => at.nic,
-                Access::Write { .. } => continue,
-            };
-            let words = read.words();
-            let first = (start / 8).max(read.first_word()) - read.first_word();
-            let last = ((start + len - 1) / 8 - read.first_word()).min(words - 1);
-            for word in first..=last {
-                if read.interval.at(word, words) > changed_at {
-                    continue;
-                }
-                let (from, to, piece) = read.piece(word);
-                let Access::Read { captured, .. } = &mut read.access else {
-                    break;
-                };
-                if captured.is_empty() {
-                    captured.resize(words.div_ceil(64), 0);
-                    read.data.resize(read.len, 0);
-                }
-                if captured[word / 64] >> (word % 64) & 1 == 0 {
-                    captured[word / 64] |= 1 << (word % 64);
-                    read.data[to..to + piece].copy_from_slice(&self.memory[from..from + piece]);
-                }
             }
         }
     }
@@ -603,8 +160,6 @@ impl Space {
             writer == Reader::Nic,
         );
     }
-
-    // --- waiting ----------------------------------------------------------------------------------------------
 
     /// Has `client` woken at the next change of the line at `start`.
     pub(crate) fn watch(&mut self, start: usize, client: u32) {
@@ -649,8 +204,6 @@ impl Space {
         }
     }
 
-    // --- CPU caches -------------------------------------------------------------------------------------------
-
     /// What core `core` of the node finds when it accesses the line at `start`, and from then on.
     pub(crate) fn touch(&mut self, start: usize, core: u8, writes: bool) -> LineState {
         let owner = &mut self.owners[start / LINE_BYTES];
@@ -672,9 +225,9 @@ impl Space {
 
 /// When a change happens, as CPU and verbs see it.
 #[derive(Clone, Copy, Debug)]
-struct Instants {
-    cpu: Time,
-    nic: Time,
+pub(super) struct Instants {
+    pub(super) cpu: Time,
+    pub(super) nic: Time,
 }
 
 /// Who looks at memory.
@@ -688,6 +241,7 @@ pub(crate) enum Reader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pending::{Interval, WordOrder};
     use super::*;
 
     const NIC: Reader = Reader::Nic;

@@ -19,10 +19,14 @@
 
 mod costs;
 mod endpoint;
+mod host;
 mod memory;
+mod pending;
 mod prefetch;
 mod profile;
 mod queue;
+mod requester;
+mod target;
 mod world;
 
 use std::cell::RefCell;

@@ -1,0 +1,187 @@
+//! The CPU's side: accesses to a node's own memory, what they cost, and waiting for a line to change.
+
+use super::memory::{LineState, Reader};
+use super::pending::{Interval, WordOrder};
+use super::queue::{Event, Time, from_ns};
+use super::world::World;
+use crate::GlobalAddr;
+
+/// The pseudo queue pair of CPU copies.
+const CPU_QP: u32 = u32::MAX;
+
+impl World {
+    pub(super) fn core(&self, client: u32) -> u8 {
+        self.clients[client as usize].core
+    }
+
+    /// What a CPU access of `words` words from `addr` costs, and takes the lines.
+    pub(super) fn cpu_cost(
+        &mut self,
+        client: u32,
+        addr: GlobalAddr,
+        words: usize,
+        writes: bool,
+    ) -> Time {
+        let core = self.core(client);
+        let start = addr.offset() as usize;
+        let first = start / crate::LINE_BYTES;
+        let last = (start + words * 8 - 1) / crate::LINE_BYTES;
+        let space = &mut self.nodes[usize::from(addr.node().0)].spaces[0];
+        let mut dearest = 0;
+        let mut more = 0;
+        for line in first..=last {
+            let (cost, stream) = match space.touch(line * crate::LINE_BYTES, core, writes) {
+                LineState::Hit => (self.costs.cpu_hit, self.costs.cpu_hit),
+                LineState::Elsewhere => (self.costs.cpu_transfer, self.costs.cpu_stream),
+                LineState::Memory => (self.costs.cpu_memory, self.costs.cpu_stream),
+            };
+            // The first miss is waited for, the prefetcher brings the lines behind it.
+            if cost > dearest {
+                more += if dearest > 0 { self.costs.cpu_hit } else { 0 };
+                dearest = cost;
+            } else {
+                more += stream;
+            }
+        }
+        let total = dearest + more;
+        if self.config.hostile {
+            total + self.upto(from_ns(200))
+        } else {
+            total
+        }
+    }
+
+    pub(super) fn cpu_load(&mut self, addr: GlobalAddr) -> u64 {
+        let now = self.now;
+        self.space(addr)
+            .load(addr.offset() as usize, now, Reader::Cpu)
+    }
+
+    pub(super) fn cpu_store(&mut self, addr: GlobalAddr, value: u64) {
+        let now = self.now;
+        let start = addr.offset() as usize;
+        let node = usize::from(addr.node().0);
+        self.lose_atomics(node, start, 8);
+        self.space(addr)
+            .store(start, &value.to_ne_bytes(), now, Reader::Cpu);
+        self.wake_watchers(node);
+    }
+
+    /// A CPU's change of a word under an RNIC atomic is lost when that writes.
+    pub(super) fn lose_atomics(&mut self, node: usize, start: usize, len: usize) {
+        for window in &mut self.nodes[node].atomics {
+            window.cpu_changed |= (start..start + len).contains(&window.start);
+        }
+    }
+
+    /// Begins a CPU copy out of `words` words that ends at `end`.
+    pub(super) fn cpu_copy_begin(&mut self, addr: GlobalAddr, words: usize, end: Time) -> u32 {
+        let order = self.word_order();
+        let interval = Interval {
+            begin: self.now,
+            span: end.saturating_sub(self.now),
+            order,
+        };
+        self.space(addr)
+            .begin_read(addr.offset() as usize, words * 8, interval, Reader::Cpu)
+    }
+
+    /// Ends it.
+    pub(super) fn cpu_copy_end(&mut self, addr: GlobalAddr, access: u32, out: &mut [u64]) {
+        self.space(addr)
+            .end_read(access, bytemuck::cast_slice_mut(out));
+    }
+
+    /// Takes it back, unfinished.
+    pub(super) fn cpu_copy_cancel(&mut self, addr: GlobalAddr, access: u32) {
+        self.space(addr).cancel_read(access);
+    }
+
+    /// Begins a CPU copy into memory that ends at `end`.
+    pub(super) fn cpu_fill_begin(&mut self, addr: GlobalAddr, words: &[u64], end: Time) -> u32 {
+        let span = end.saturating_sub(self.now);
+        let interval = Interval {
+            begin: self.now,
+            span,
+            order: WordOrder::Ascending,
+        };
+        let bytes = bytemuck::cast_slice(words);
+        self.space(addr)
+            .begin_write(addr.offset() as usize, bytes, interval, Time::MAX, CPU_QP)
+            .0
+    }
+
+    /// Ends it.
+    pub(super) fn cpu_fill_end(&mut self, addr: GlobalAddr, access: u32, words: usize) {
+        let now = self.now;
+        self.lose_atomics(
+            usize::from(addr.node().0),
+            addr.offset() as usize,
+            words * 8,
+        );
+        self.space(addr).end_write(access, now);
+        self.wake_watchers(usize::from(addr.node().0));
+    }
+
+    pub(super) fn wake_watchers(&mut self, node: usize) {
+        for space in &mut self.nodes[node].spaces {
+            while let Some(client) = space.take_woken() {
+                self.clients[client as usize].woken = true;
+                self.queue.push(self.now, Event::Wake(client));
+            }
+        }
+    }
+
+    /// Has the client woken when the line at `addr` changes.
+    pub(super) fn watch(&mut self, client: u32, addr: GlobalAddr) {
+        self.clients[client as usize].woken = false;
+        self.space(addr).watch(addr.offset() as usize, client);
+        if !self.sweeping {
+            self.sweeping = true;
+            self.queue.push(self.now + self.sweep_every(), Event::Sweep);
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, client: u32, addr: GlobalAddr) {
+        self.space(addr).unwatch(client);
+    }
+
+    pub(super) fn sweep_every(&self) -> Time {
+        (from_ns(self.config.waits.report_ns.min(self.config.waits.limit_ns)) / 2)
+            .max(from_ns(1_000))
+    }
+
+    /// Reports long waits and ends those that are too long.
+    pub(super) fn sweep(&mut self) {
+        let waits = self.config.waits;
+        let now = self.now;
+        let mut any = false;
+        for id in 0..self.clients.len() {
+            let client = &mut self.clients[id];
+            let Some(waiting) = &mut client.waiting else {
+                continue;
+            };
+            any = true;
+            let waited = now - waiting.since;
+            if waited > from_ns(waits.limit_ns) && !client.woken {
+                client.timed_out = true;
+                client.woken = true;
+                self.queue.push(now, Event::Wake(id as u32));
+            } else if waited > from_ns(waits.report_ns) && !waiting.reported {
+                waiting.reported = true;
+                tracing::warn!(
+                    client = id,
+                    node = client.node,
+                    waiting_for = waiting.wait.what,
+                    at = %waiting.wait.addr,
+                    waited_us = waited / 1_000_000,
+                    "long wait"
+                );
+            }
+        }
+        self.sweeping = any && self.queue.len() > 0;
+        if self.sweeping {
+            self.queue.push(now + self.sweep_every(), Event::Sweep);
+        }
+    }
+}
