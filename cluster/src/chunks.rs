@@ -355,4 +355,68 @@ mod tests {
         assert!(!heap.contains(GlobalAddr::new(NodeId(0), start.offset()), 8));
         assert!(!heap.contains(GlobalAddr::from_bits(u64::MAX), 8));
     }
+
+    /// Clients of three nodes, two of them memory servers, take all there is: pieces that do not overlap, one trip
+    /// a chunk, and then an error.
+    #[test]
+    fn clients_at_once_share_the_heap_without_overlap() {
+        use std::cell::RefCell;
+        use std::rc::Rc;
+
+        use crate::sim::{Profile, Sim, SimConfig};
+
+        for seed in 0..50 {
+            let mut map = MemoryMap::new(3);
+            let heap = ChunkHeap::reserve(&mut map, &[(NodeId(0), 5), (NodeId(2), 4)], 256);
+            let heap = Arc::new(heap);
+            let mut config = SimConfig::new(Profile::by_name("cx3-fdr").unwrap());
+            (config.seed, config.hostile) = (seed, true);
+            let mut sim = Sim::new(&config, &map).unwrap();
+            // The load has taken one chunk of the first server.
+            let mut setup = SetupAllocator::new(heap.clone());
+            let loaded = setup.alloc(64).unwrap();
+            for (counter, taken) in setup.counters() {
+                sim.host_words(counter.node())[counter.offset() as usize / 8] = taken;
+            }
+            let pieces = Rc::new(RefCell::new(Vec::new()));
+            for client in 0..6 {
+                let ep = sim.endpoint(NodeId(client % 3), client);
+                let mut allocator = ChunkAllocator::new(heap.clone(), usize::from(client));
+                let pieces = Rc::clone(&pieces);
+                sim.spawn(&ep.clone(), async move {
+                    loop {
+                        match allocator.alloc(&ep, 64).await {
+                            Ok(piece) => pieces.borrow_mut().push(piece),
+                            Err(failure) => {
+                                assert!(matches!(failure, Error::OutOfMemory { .. }), "{failure}");
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+            sim.run().unwrap();
+            let mut pieces = pieces.take();
+            // Four pieces a chunk, of the eight chunks that are left.
+            assert_eq!(pieces.len(), 32, "seed {seed}");
+            pieces.push(loaded);
+            pieces.sort_unstable();
+            assert!(
+                pieces.windows(2).all(|pair| pair[0].add(64) <= pair[1]),
+                "seed {seed}"
+            );
+            assert!(pieces.iter().all(|piece| heap.contains(*piece, 64)));
+            // A trip a chunk, and each client asks both servers in vain at its end.
+            let asked: u64 = (0..2)
+                .map(|server| heap.counter(server))
+                .map(|at| sim.host_words(at.node())[at.offset() as usize / 8])
+                .sum();
+            assert_eq!(asked, 1 + sim.stats().verbs, "seed {seed}");
+            assert!(
+                (8 + 12..=8 + 18).contains(&sim.stats().verbs),
+                "{}",
+                sim.stats().verbs
+            );
+        }
+    }
 }

@@ -105,6 +105,12 @@ pub trait Endpoint {
     /// store, in increasing address order.
     async fn store_words(&self, addr: GlobalAddr, words: &[u64]) -> Result<()>;
 
+    /// Hints that this client is about to access `bytes` bytes at `addr`, so that a fabric in this process can
+    /// bring them near meanwhile. Costs no time on the fabric's clock and never fails.
+    fn hint(&self, addr: GlobalAddr, bytes: usize) {
+        let _ = (addr, bytes);
+    }
+
     /// Waits until `predicate` holds for the `count` words at `addr`, which lie in one line of the own node's
     /// host memory, and returns them. Each word is read by an acquire load; a predicate over several words
     /// sees each at some instant of its own.

@@ -15,6 +15,9 @@
 //!   atomic→atomic take effect in posting order. READ→WRITE, READ→atomic and atomic→WRITE do so only with a
 //!   fence on the later one ([`Chain::fence`]). Between queue pairs there is no order: a verb is ordered after
 //!   another's completion only.
+//! * A READ or an atomic takes effect after the WRITEs that its queue pair sent before it for everybody, the host's
+//!   CPU included (over PCIe a read request pushes the posted writes before it). Stores to one word, by CPU or verb,
+//!   are seen by all in the order in which they take effect.
 //! * WRITEs of one queue pair become visible to acquire loads of the host CPU in order. CPU stores before a
 //!   post precede that verb. A completed loopback verb is visible to the host; a completed remote verb is
 //!   visible to later verbs of anybody at that node, to its CPU a little later.
@@ -26,6 +29,7 @@
 
 mod addr;
 mod chunks;
+pub mod conformance;
 mod endpoint;
 mod error;
 mod memory_map;

@@ -72,7 +72,7 @@ impl SimEndpoint {
 
     /// Lets `total` pass: at once when nothing else would happen meanwhile, by an event otherwise.
     fn pass(&self, world: &mut World, total: Time) -> Delay<'_> {
-        let until = world.now + total;
+        let until = world.now.saturating_add(total);
         if until < world.queue.next_time() && until <= world.horizon {
             world.now = until;
             world.stats.events += 1;
@@ -337,6 +337,10 @@ impl Endpoint for SimEndpoint {
         }
     }
 
+    fn hint(&self, addr: GlobalAddr, bytes: usize) {
+        self.world.borrow_mut().hint(addr, bytes);
+    }
+
     async fn wait_until<P: FnMut(&[u64]) -> bool>(
         &self,
         addr: GlobalAddr,
@@ -430,7 +434,8 @@ impl SimEndpoint {
     /// Lets `cost` pass on the clock, with the debt of hits before it.
     fn spend_now(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();
-        let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+        let debt = std::mem::take(&mut world.clients[self.client as usize].debt);
+        let total = cost.saturating_add(debt);
         self.pass(&mut world, total)
     }
 }

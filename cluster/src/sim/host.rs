@@ -14,6 +14,14 @@ impl World {
         self.clients[client as usize].core
     }
 
+    /// Has the simulator's own CPU fetch what an access of these bytes will touch.
+    pub(super) fn hint(&self, addr: GlobalAddr, bytes: usize) {
+        let start = addr.offset() as usize;
+        if let Some(node) = self.nodes.get(usize::from(addr.node().0)) {
+            node.spaces[usize::from(addr.is_device())].hint(start, bytes);
+        }
+    }
+
     /// What a CPU access of `words` words from `addr` costs, and takes the lines.
     pub(super) fn cpu_cost(
         &mut self,
@@ -27,6 +35,8 @@ impl World {
         let first = start / crate::LINE_BYTES;
         let last = (start + words * 8 - 1) / crate::LINE_BYTES;
         let space = &mut self.nodes[usize::from(addr.node().0)].spaces[0];
+        // The access itself comes an event later.
+        space.prefetch(start, words * 8);
         let mut dearest = 0;
         let mut more = 0;
         for line in first..=last {
@@ -134,7 +144,10 @@ impl World {
 
     /// Has the client woken when the line at `addr` changes.
     pub(super) fn watch(&mut self, client: u32, addr: GlobalAddr) {
-        self.clients[client as usize].woken = false;
+        let state = &mut self.clients[client as usize];
+        state.woken = false;
+        // What was left of a wait that was dropped before it was told.
+        state.timed_out = false;
         self.space(addr).watch(addr.offset() as usize, client);
         if !self.sweeping {
             self.sweeping = true;

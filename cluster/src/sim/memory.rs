@@ -109,6 +109,20 @@ impl Space {
         u64::from_ne_bytes(bytes)
     }
 
+    /// As [`Space::prefetch`], for bytes that may not exist, and for a CPU: with the state of their lines.
+    pub(crate) fn hint(&self, start: usize, len: usize) {
+        if let Some(bytes) = start
+            .checked_add(len)
+            .and_then(|end| self.memory.get(start..end))
+        {
+            super::prefetch::lines(bytes);
+            let lines = start / LINE_BYTES..(start + len).div_ceil(LINE_BYTES);
+            if let Some(owners) = self.owners.get(lines) {
+                super::prefetch::lines(owners);
+            }
+        }
+    }
+
     /// Hints that these bytes are needed soon; it has no effect but on the simulator's own speed.
     #[inline]
     pub(crate) fn prefetch(&self, start: usize, len: usize) {
@@ -369,6 +383,26 @@ mod tests {
         assert!(end >= 1000);
         space.end_write(first, 1000);
         space.end_write(second, end);
+        assert_eq!(space.word(64), 8);
+    }
+
+    #[test]
+    fn pushing_a_write_pushes_what_it_overwrites_first() {
+        let mut space = space();
+        let (first, end) = space.begin_write(64, &7u64.to_ne_bytes(), ascending(1000, 0), 100, 1);
+        // Another queue pair's, to the same word, and one behind it; a verb looks at the latter only.
+        let (second, _) = space.begin_write(64, &8u64.to_ne_bytes(), ascending(300, 0), 300, 2);
+        let (third, _) = space.begin_write(4096, &9u64.to_ne_bytes(), ascending(400, 0), 400, 2);
+        assert_eq!(space.load(4096, 450, NIC), 9);
+        assert_eq!(space.load(64, 450, Reader::Cpu), 8);
+        space.end_write(first, end);
+        assert_eq!(
+            space.word(64),
+            8,
+            "the older write must not land on the newer one"
+        );
+        space.end_write(second, 1000);
+        space.end_write(third, 1100);
         assert_eq!(space.word(64), 8);
     }
 

@@ -286,12 +286,16 @@ impl Sim {
     }
 
     /// `node`'s whole host memory as words (index = offset / 8), to set it up before a run or to inspect it
-    /// after one. No virtual time passes. Words that a long access has in hand are not in it.
+    /// after one. No virtual time passes. While clients run, words that a long access has in hand, or that are
+    /// acknowledged and late, are not in it.
     ///
     /// # Panics
     /// When `node` does not exist.
     pub fn host_words(&mut self, node: NodeId) -> std::cell::RefMut<'_, [u64]> {
-        std::cell::RefMut::map(self.world.borrow_mut(), |world| world.host_words(node))
+        let over = self.running == 0;
+        std::cell::RefMut::map(self.world.borrow_mut(), |world| {
+            world.host_words(node, over)
+        })
     }
 }
 

@@ -336,33 +336,7 @@ impl Space {
         if let Reader::Nic = reader {
             // A verb pushes the posted writes that it overlaps and that were acknowledged before, and with them
             // every earlier one of the same queue pair: WRITEs of one queue pair never change places.
-            let mut pushed: Vec<(u64, u32)> = Vec::new();
-            for id in &self.live {
-                let write = self.pending[*id as usize].as_ref().expect("live");
-                if let Access::Write { nic_at, qp, .. } = write.access
-                    && nic_at <= now
-                    && write.overlaps(start, len)
-                {
-                    let last = write.sequence;
-                    for other in &self.live {
-                        let earlier = self.pending[*other as usize].as_ref().expect("live");
-                        if let Access::Write {
-                            nic_at, qp: same, ..
-                        } = earlier.access
-                            && same == qp
-                            && nic_at <= now
-                            && earlier.sequence <= last
-                            && !pushed.contains(&(earlier.sequence, *other))
-                        {
-                            pushed.push((earlier.sequence, *other));
-                        }
-                    }
-                }
-            }
-            pushed.sort_unstable();
-            for (_, id) in pushed {
-                self.place_rest(id, now);
-            }
+            self.push(now, |write, _| write.overlaps(start, len));
         }
         // Word by word in the order of their instants, over all writes that overlap.
         loop {
@@ -391,16 +365,49 @@ impl Space {
     /// Pushes every pending WRITE of queue pair `qp` that verbs already see: a READ or atomic of that queue
     /// pair takes effect after them, for everybody.
     pub(crate) fn push_queue_pair(&mut self, qp: u32, now: Time) {
+        self.push(now, |_, of| of == qp);
+    }
+
+    /// Pushes every pending WRITE that verbs already see.
+    pub(crate) fn push_all(&mut self, now: Time) {
+        self.push(now, |_, _| true);
+    }
+
+    /// Pushes the pending WRITEs that verbs already see and `which` picks by access and queue pair, and before
+    /// each what has to be placed before it: earlier ones of the same queue pair, and earlier ones to the same
+    /// bytes, whoever sent them (else they would land on it later).
+    fn push(&mut self, now: Time, which: impl Fn(&Pending, u32) -> bool) {
         let mut pushed: Vec<(u64, u32)> = Vec::new();
         for id in &self.live {
             let write = self.pending[*id as usize].as_ref().expect("live");
-            if let Access::Write {
-                nic_at, qp: same, ..
-            } = write.access
-                && same == qp
+            if let Access::Write { nic_at, qp, .. } = write.access
                 && nic_at <= now
+                && which(write, qp)
             {
                 pushed.push((write.sequence, *id));
+            }
+        }
+        let mut done = 0;
+        while let Some((_, id)) = pushed.get(done).copied() {
+            done += 1;
+            let write = self.pending[id as usize].as_ref().expect("live");
+            let Access::Write { nic_at, qp, .. } = write.access else {
+                continue;
+            };
+            for other in &self.live {
+                let earlier = self.pending[*other as usize].as_ref().expect("live");
+                if let Access::Write {
+                    nic_at: seen_at,
+                    qp: of,
+                    ..
+                } = earlier.access
+                    && seen_at <= nic_at
+                    && earlier.sequence < write.sequence
+                    && (of == qp || earlier.overlaps(write.start, write.len))
+                    && !pushed.contains(&(earlier.sequence, *other))
+                {
+                    pushed.push((earlier.sequence, *other));
+                }
             }
         }
         pushed.sort_unstable();
@@ -431,7 +438,9 @@ impl Space {
             let first = (start / 8).max(read.first_word()) - read.first_word();
             let last = ((start + len - 1) / 8 - read.first_word()).min(words - 1);
             for word in first..=last {
-                if read.interval.at(word, words) > changed_at {
+                // A word read at the very instant of the change is read after it: a READ behind a WRITE or an
+                // atomic of its queue pair may begin at the instant at which that takes effect.
+                if read.interval.at(word, words) >= changed_at {
                     continue;
                 }
                 let (from, to, piece) = read.piece(word);

@@ -1,5 +1,7 @@
 //! The event queue: events by virtual time, ties by the order in which they were scheduled.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt;
 
 /// Virtual time in picoseconds. 64 bits last for 213 days.
@@ -19,8 +21,8 @@ pub(crate) enum Event {
     Arrive(u32),
     /// A verb of a chain has taken effect: operation, verb.
     Effect(u32, u32),
-    /// The RNIC atomic of a chain reads its word (hostile mode only; its write is the effect).
-    AtomicRead(u32, u32),
+    /// A long READ or an atomic begins to look at memory (hostile mode only): operation, verb.
+    Look(u32, u32),
     /// A posted write becomes visible to the host's CPU (hostile mode only): node, pending access.
     Land(u32, u32),
     /// Responses have freed what a queue pair's next verb waits for.
@@ -42,7 +44,7 @@ impl Event {
             Event::Wake(client) => (0, client, 0),
             Event::Arrive(op) => (1, op, 0),
             Event::Effect(op, verb) => (2, op, verb),
-            Event::AtomicRead(op, verb) => (3, op, verb),
+            Event::Look(op, verb) => (3, op, verb),
             Event::Land(node, access) => (4, access, node),
             Event::Resume(qp) => (5, qp, 0),
             Event::Complete(op) => (6, op, 0),
@@ -58,7 +60,7 @@ impl Event {
             0 => Event::Wake(a),
             1 => Event::Arrive(a),
             2 => Event::Effect(a, b),
-            3 => Event::AtomicRead(a, b),
+            3 => Event::Look(a, b),
             4 => Event::Land(b, a),
             5 => Event::Resume(a),
             6 => Event::Complete(a),
@@ -67,37 +69,92 @@ impl Event {
     }
 }
 
-/// Children a heap entry has. With the 100–300 events of a run pending, 4 makes pop's path half as deep as 2
-/// would, and a parent's children share cache lines.
-const ARITY: usize = 4;
+/// A bucket's width as a power of two of picoseconds: 33 ns. With the 100 to 300 events that a run has pending
+/// within some tens of microseconds, a bucket rarely holds more than two.
+const BUCKET_BITS: u32 = 15;
+/// Buckets: together 134 us, more than a verb takes in a saturated cluster. Later events wait in a heap.
+const BUCKETS: usize = 4096;
+/// In place of a bucket: the far heap.
+const FAR: usize = BUCKETS;
 
-/// A priority queue of events. An entry is one 128-bit key, (time, sequence number, event), so that comparing
-/// is one instruction pair and ties are broken by the order of scheduling, which makes runs reproducible.
+/// A priority queue of events: a calendar of buckets for the near future, a heap for the far one.
+///
+/// An entry is one 128-bit key, (time, sequence number, event), so that comparing is one instruction pair and
+/// ties are broken by the order of scheduling, which makes runs reproducible. The calendar makes push and pop
+/// cost half of what a heap of all events does (22 against 39 ns with 120 events pending, 27 against 47 with 300).
 pub(crate) struct EventQueue {
-    heap: Vec<u128>,
+    /// Keys by time, the latest first; the bucket of a time is its number modulo [`BUCKETS`].
+    buckets: Vec<Vec<u128>>,
+    /// A bit a bucket that is not empty.
+    filled: Vec<u64>,
+    /// Number of the bucket of the last popped event: none is earlier, calendar events lie within
+    /// [`BUCKETS`] of it.
+    current: u64,
+    far: BinaryHeap<Reverse<u128>>,
+    /// The first of `far`; `u128::MAX` without any.
+    far_next: u128,
+    /// The earliest key of all; `u128::MAX` without any.
+    next: u128,
+    /// Where it is: a bucket, or [`FAR`].
+    next_bucket: usize,
     sequence: u32,
+    len: usize,
 }
 
 impl EventQueue {
     pub(crate) fn new() -> Self {
         Self {
-            heap: Vec::with_capacity(1024),
+            buckets: vec![Vec::new(); BUCKETS],
+            filled: vec![0; BUCKETS / 64],
+            current: 0,
+            far: BinaryHeap::new(),
+            far_next: u128::MAX,
+            next: u128::MAX,
+            next_bucket: FAR,
             sequence: 0,
+            len: 0,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.len
+    }
+
+    /// The first bucket that is not empty, in the order of time.
+    #[inline]
+    fn first_bucket(&self) -> Option<usize> {
+        let start = self.current as usize % BUCKETS;
+        let mut word = start / 64;
+        let mut bits = self.filled[word] & (u64::MAX << (start % 64));
+        for _ in 0..=BUCKETS / 64 {
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros() as usize);
+            }
+            word = (word + 1) % (BUCKETS / 64);
+            bits = self.filled[word];
+        }
+        None
+    }
+
+    /// Finds the earliest key anew.
+    #[inline]
+    fn find_next(&mut self) {
+        (self.next, self.next_bucket) = (self.far_next, FAR);
+        if let Some(bucket) = self.first_bucket()
+            && let Some(key) = self.buckets[bucket].last()
+            && *key < self.far_next
+        {
+            (self.next, self.next_bucket) = (*key, bucket);
+        }
     }
 
     /// The time of the earliest event; `Time::MAX` without any.
     #[inline]
     pub(crate) fn next_time(&self) -> Time {
-        self.heap
-            .first()
-            .map_or(Time::MAX, |key| (key >> 64) as u64)
+        (self.next >> 64) as u64
     }
 
+    /// Schedules an event; `time` is no earlier than that of the last popped one.
     #[inline]
     pub(crate) fn push(&mut self, time: Time, event: Event) {
         // The sequence number wraps after 4 G events; it only orders events of one picosecond, which are
@@ -105,56 +162,58 @@ impl EventQueue {
         self.sequence = self.sequence.wrapping_add(1);
         let key =
             u128::from(time) << 64 | u128::from(self.sequence) << 32 | u128::from(event.pack());
-        let mut hole = self.heap.len();
-        self.heap.push(key);
-        while hole > 0 {
-            let parent = (hole - 1) / ARITY;
-            if self.heap[parent] <= key {
-                break;
+        self.len += 1;
+        let number = time >> BUCKET_BITS;
+        debug_assert!(number >= self.current, "events lie in the future");
+        let index = if number - self.current >= BUCKETS as u64 {
+            self.far.push(Reverse(key));
+            self.far_next = self.far_next.min(key);
+            FAR
+        } else {
+            let index = number as usize % BUCKETS;
+            let bucket = &mut self.buckets[index];
+            let mut place = bucket.len();
+            bucket.push(key);
+            while place > 0 && bucket[place - 1] < key {
+                bucket[place] = bucket[place - 1];
+                place -= 1;
             }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
+            bucket[place] = key;
+            self.filled[index / 64] |= 1 << (index % 64);
+            index
+        };
+        if key < self.next {
+            (self.next, self.next_bucket) = (key, index);
         }
-        self.heap[hole] = key;
     }
 
+    /// Takes the earliest event unless it is later than `horizon`.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
-        let top = *self.heap.first()?;
-        let last = self.heap.pop()?;
-        let len = self.heap.len();
-        if len > 0 {
-            let mut hole = 0;
-            loop {
-                let first = hole * ARITY + 1;
-                if first >= len {
-                    break;
-                }
-                let end = (first + ARITY).min(len);
-                let mut least = first;
-                let mut least_key = self.heap[first];
-                for child in first + 1..end {
-                    let key = self.heap[child];
-                    if key < least_key {
-                        least = child;
-                        least_key = key;
-                    }
-                }
-                if last <= least_key {
-                    break;
-                }
-                self.heap[hole] = least_key;
-                hole = least;
-            }
-            self.heap[hole] = last;
+    pub(crate) fn pop_until(&mut self, horizon: Time) -> Option<(Time, Event)> {
+        let (key, index) = (self.next, self.next_bucket);
+        let time = (key >> 64) as u64;
+        if self.len == 0 || time > horizon {
+            return None;
         }
-        Some(((top >> 64) as u64, Event::unpack(top as u32)))
+        self.len -= 1;
+        self.current = time >> BUCKET_BITS;
+        if index == FAR {
+            self.far.pop();
+            self.far_next = self.far.peek().map_or(u128::MAX, |Reverse(key)| *key);
+        } else {
+            self.buckets[index].pop();
+            if self.buckets[index].is_empty() {
+                self.filled[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        self.find_next();
+        Some((time, Event::unpack(key as u32)))
     }
 }
 
 impl fmt::Debug for EventQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EventQueue({} events)", self.heap.len())
+        write!(f, "EventQueue({} events)", self.len)
     }
 }
 
@@ -169,7 +228,7 @@ mod tests {
             Event::Wake(INDEX_LIMIT - 1),
             Event::Arrive(3),
             Event::Effect(7, CHAIN_LIMIT - 1),
-            Event::AtomicRead(1, 2),
+            Event::Look(1, 2),
             Event::Land(500, 9),
             Event::Resume(12),
             Event::Complete(0),
@@ -183,18 +242,36 @@ mod tests {
     fn pops_by_time_then_by_order_of_scheduling() {
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
         let mut queue = EventQueue::new();
-        let mut expected = Vec::new();
-        for round in 0..2000u32 {
-            let time = rng.random_range(0..50u64);
-            queue.push(time, Event::Wake(round));
-            expected.push((time, round));
+        let mut model = std::collections::BTreeSet::new();
+        let mut now = 0;
+        for round in 0..100_000u32 {
+            // Ties, near and far events, and quiet times longer than the calendar.
+            if model.is_empty() || model.len() < 200 && rng.random_bool(0.55) {
+                let delay = match rng.random_range(0..4u32) {
+                    0 => 0,
+                    1 => rng.random_range(0..50),
+                    2 => rng.random_range(0..200_000_000),
+                    _ => rng.random_range(0..1_000_000_000_000),
+                };
+                queue.push(now + delay, Event::Wake(round));
+                model.insert((now + delay, round));
+            } else {
+                let (time, event) = model.pop_first().expect("not empty");
+                assert_eq!(queue.next_time(), time);
+                if time > now {
+                    assert_eq!(queue.pop_until(time - 1), None);
+                }
+                assert_eq!(queue.pop_until(time), Some((time, Event::Wake(event))));
+                now = time;
+            }
+            assert_eq!(queue.len(), model.len());
         }
-        expected.sort();
-        for (time, round) in expected {
-            assert_eq!(queue.next_time(), time);
-            assert_eq!(queue.pop(), Some((time, Event::Wake(round))));
+        while let Some((time, event)) = model.pop_first() {
+            assert_eq!(queue.pop_until(Time::MAX), Some((time, Event::Wake(event))));
         }
-        assert_eq!(queue.pop(), None);
-        assert_eq!(queue.next_time(), Time::MAX);
+        assert_eq!(
+            (queue.pop_until(Time::MAX), queue.next_time()),
+            (None, Time::MAX)
+        );
     }
 }

@@ -160,10 +160,14 @@ impl World {
                 return;
             }
         }
+        self.qps[qp as usize].stalled = false;
     }
 
     pub(super) fn stall(&mut self, qp: u32) {
         let state = &mut self.qps[qp as usize];
+        if state.stalled {
+            return; // Every response has its `Resume`: once is enough.
+        }
         state.stalled = true;
         // Responses on their way already have their arrival; those to come schedule theirs.
         for (time, _) in &state.responses {
@@ -173,9 +177,11 @@ impl World {
 
     pub(super) fn resume(&mut self, qp: u32) {
         let state = &mut self.qps[qp as usize];
+        let mut freed = false;
         while let Some((time, atomic)) = state.responses.front().copied()
             && time <= self.now
         {
+            freed = true;
             state.responses.pop_front();
             if atomic {
                 state.atomics -= 1;
@@ -183,8 +189,7 @@ impl World {
                 state.reads -= 1;
             }
         }
-        if state.stalled {
-            state.stalled = false;
+        if freed && state.stalled {
             self.send(qp);
         }
     }
@@ -240,7 +245,10 @@ impl World {
 
     /// The operation's future was dropped: its verbs go on, its result is nobody's.
     pub(super) fn abandon(&mut self, id: u32) {
-        let op = self.ops[id as usize].as_mut().expect("in flight");
+        // Called by a destructor, also while a panic in the middle of an event unwinds.
+        let Some(op) = self.ops[id as usize].as_mut() else {
+            return;
+        };
         op.orphan = true;
         if op.done {
             self.ops[id as usize] = None;

@@ -125,6 +125,9 @@ impl World {
                     if bytes > 8 {
                         let space = &mut self.nodes[target].spaces[space_index];
                         access = space.begin_read(start, bytes as usize, interval, Reader::Nic);
+                        if self.config.hostile {
+                            self.queue.push(begin, Event::Look(id, number));
+                        }
                     }
                     self.queue.push(interval.end(), Event::Effect(id, number));
                 }
@@ -145,7 +148,7 @@ impl World {
                     }
                     self.qps[op.qp as usize].last_atomic = done;
                     if self.config.hostile {
-                        self.queue.push(begin, Event::AtomicRead(id, number));
+                        self.queue.push(begin, Event::Look(id, number));
                     }
                     self.queue.push(done, Event::Effect(id, number));
                 }
@@ -177,18 +180,25 @@ impl World {
         }
     }
 
-    /// An RNIC atomic reads its word; until its write, a CPU's change of that word is lost.
-    pub(super) fn atomic_read(&mut self, id: u32, number: u32) {
-        let verb = self.ops[id as usize]
-            .as_ref()
-            .expect("in flight")
-            .chain
-            .verbs()[number as usize];
+    /// A long READ or an atomic begins to look at memory (hostile mode): what was acknowledged before is in
+    /// memory, as is what its own queue pair wrote before it, for everybody.
+    ///
+    /// An atomic reads its word; until its write, a CPU's change of that word is lost.
+    pub(super) fn look(&mut self, id: u32, number: u32) {
+        let op = self.ops[id as usize].as_ref().expect("in flight");
+        let (verb, qp) = (op.chain.verbs()[number as usize], op.qp);
         let start = verb.addr.offset() as usize;
+        let len = verb.op.remote_bytes() as usize;
+        let target = usize::from(verb.addr.node().0);
         let now = self.now;
-        let before = self.space(verb.addr).load(start, now, Reader::Nic);
-        let node = &mut self.nodes[usize::from(verb.addr.node().0)];
-        if !verb.addr.is_device() {
+        for space in &mut self.nodes[target].spaces {
+            space.push_queue_pair(qp, now);
+        }
+        self.space(verb.addr).settle(start, len, now, Reader::Nic);
+        self.wake_watchers(target);
+        if verb.op.is_atomic() && !verb.addr.is_device() {
+            let before = self.space(verb.addr).word(start);
+            let node = &mut self.nodes[target];
             node.atomics.push(AtomicWindow {
                 start,
                 op: id,

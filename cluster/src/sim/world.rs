@@ -145,8 +145,14 @@ impl World {
         })
     }
 
-    pub(super) fn host_words(&mut self, node: NodeId) -> &mut [u64] {
-        self.nodes[usize::from(node.0)].spaces[0].words_mut()
+    /// `node`'s host memory; `over` says that nobody is left to see acknowledged WRITEs come late.
+    pub(super) fn host_words(&mut self, node: NodeId, over: bool) -> &mut [u64] {
+        let now = self.now;
+        let space = &mut self.nodes[usize::from(node.0)].spaces[0];
+        if over {
+            space.push_all(now);
+        }
+        space.words_mut()
     }
 
     pub(super) fn add_client(&mut self, node: NodeId, thread: u16) -> u32 {
@@ -290,15 +296,12 @@ impl World {
     /// Lets events happen until a client is to be polled.
     pub(super) fn step(&mut self) -> Step {
         loop {
-            if self.queue.next_time() > self.horizon {
+            let Some((time, event)) = self.queue.pop_until(self.horizon) else {
                 if self.queue.len() == 0 {
                     return Step::Idle;
                 }
-                self.now = self.horizon;
+                self.now = self.now.max(self.horizon);
                 return Step::Horizon;
-            }
-            let Some((time, event)) = self.queue.pop() else {
-                return Step::Idle;
             };
             debug_assert!(time >= self.now, "time runs forwards");
             self.now = time;
@@ -307,7 +310,7 @@ impl World {
                 Event::Wake(client) => return Step::Poll(client),
                 Event::Arrive(op) => self.arrive(op),
                 Event::Effect(op, verb) => self.effect(op, verb),
-                Event::AtomicRead(op, verb) => self.atomic_read(op, verb),
+                Event::Look(op, verb) => self.look(op, verb),
                 Event::Land(node, access) => {
                     let (node, space) = ((node / 2) as usize, (node % 2) as usize);
                     let now = self.now;

@@ -1,0 +1,328 @@
+//! [`IndexCache`]: what a compute server remembers of the pages above the leaves.
+//!
+//! The clients of a compute server share one cache. With every inner page in it an operation goes straight to the
+//! leaf; what is missing is READ and added. Nobody invalidates it when pages change: an entry that is out of date
+//! leads to a page whose fences do not cover the key, which finds it out (Sherman, SIGMOD 2022, section 4.2.3),
+//! and it is dropped.
+//!
+//! Pages are ordered by low fence, a map a level. The whole index of a loaded tree can be shared by any number of
+//! caches ([`IndexCache::prefilled`]); a cache gets a map of its own with its first change, the pages stay shared.
+//! A byte budget belongs into [`IndexCache::insert`], the one place where the cache grows; which pages are in
+//! use is seen in [`IndexCache::lookup`], the one place where it is asked.
+
+use std::sync::Arc;
+
+use dmtree_cluster::GlobalAddr;
+use parking_lot::RwLock;
+
+use crate::page::PageView;
+
+/// A copy of an inner page's used part.
+#[derive(Debug)]
+struct CachedPage {
+    addr: GlobalAddr,
+    /// The sequence word of the page when it was copied.
+    seq: u64,
+    low: u64,
+    /// None on the right edge of the level.
+    high: Option<u64>,
+    /// The separators, then as many children: a search touches few lines.
+    entries: Box<[u64]>,
+}
+
+impl CachedPage {
+    fn covers(&self, key: u64) -> bool {
+        self.low <= key && self.high.is_none_or(|high| key < high)
+    }
+
+    fn child(&self, key: u64) -> GlobalAddr {
+        let (separators, children) = self.entries.split_at(self.entries.len() / 2);
+        let index = separators.partition_point(|separator| *separator <= key);
+        GlobalAddr::from_bits(children[index.saturating_sub(1)])
+    }
+
+    /// Bytes that it takes, its place in the map included (a key and a pointer).
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.entries) + 16
+    }
+}
+
+/// The cached pages of one level by low fence.
+///
+/// Fences and pages lie apart, so that a search runs over a few dense lines: half the time of one in a `BTreeMap`
+/// with a tree of 10 M keys. A page that is added in the middle moves those behind it; they are thousands.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    lows: Vec<u64>,
+    pages: Vec<Arc<CachedPage>>,
+}
+
+impl Level {
+    fn get(&self, low: u64) -> Option<&Arc<CachedPage>> {
+        let place = self.lows.binary_search(&low).ok()?;
+        Some(&self.pages[place])
+    }
+
+    /// The page with the highest low fence that is not beyond `key`.
+    fn before(&self, key: u64) -> Option<&Arc<CachedPage>> {
+        let place = self.lows.partition_point(|low| *low <= key);
+        Some(&self.pages[place.checked_sub(1)?])
+    }
+
+    /// Adds a page, and returns the one in whose place it is.
+    fn insert(&mut self, page: Arc<CachedPage>) -> Option<Arc<CachedPage>> {
+        match self.lows.binary_search(&page.low) {
+            Ok(place) => Some(std::mem::replace(&mut self.pages[place], page)),
+            Err(place) => {
+                self.lows.insert(place, page.low);
+                self.pages.insert(place, page);
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, low: u64) -> Option<Arc<CachedPage>> {
+        let place = self.lows.binary_search(&low).ok()?;
+        self.lows.remove(place);
+        Some(self.pages.remove(place))
+    }
+
+    fn len(&self) -> usize {
+        self.pages.len()
+    }
+}
+
+/// The pages above the leaves of a tree, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub struct IndexPages {
+    /// From level 1 up, by low fence.
+    levels: Vec<Level>,
+    root: Option<(GlobalAddr, u8)>,
+    bytes: usize,
+}
+
+impl IndexPages {
+    /// Adds an inner page, in the place of an older copy; a leaf is ignored. Returns how to take it back.
+    pub(crate) fn insert(&mut self, addr: GlobalAddr, page: &PageView<'_>) -> Option<CacheId> {
+        let inner = page.inner()?;
+        let id = CacheId {
+            level: page.level(),
+            low: page.low(),
+            addr,
+            seq: page.seq(),
+        };
+        let level = usize::from(id.level) - 1;
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Level::default);
+        }
+        let known = self.levels[level].get(id.low);
+        if known.is_some_and(|known| known.addr == addr && known.seq > id.seq) {
+            // Somebody else read it later, and was faster here.
+            return Some(id);
+        }
+        let separators = inner.entries().map(|(separator, _)| separator);
+        let children = inner.entries().map(|(_, child)| child.to_bits());
+        let entries = separators.chain(children).collect();
+        let copy = CachedPage {
+            addr,
+            seq: id.seq,
+            low: id.low,
+            high: page.high(),
+            entries,
+        };
+        self.bytes += copy.bytes();
+        if let Some(old) = self.levels[level].insert(Arc::new(copy)) {
+            self.bytes -= old.bytes();
+        }
+        Some(id)
+    }
+
+    pub(crate) fn set_root(&mut self, addr: GlobalAddr, level: u8) {
+        self.root = Some((addr, level));
+    }
+
+    fn is_current(&self, id: &CacheId) -> bool {
+        let level = self.levels.get(usize::from(id.level).wrapping_sub(1));
+        let page = level.and_then(|level| level.get(id.low));
+        page.is_some_and(|page| page.addr == id.addr && page.seq == id.seq)
+    }
+}
+
+/// Names a cached copy of a page, to take it back by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheId {
+    level: u8,
+    low: u64,
+    addr: GlobalAddr,
+    seq: u64,
+}
+
+/// Where a cached page says that a key's way goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The page one level below the cached one.
+    pub child: GlobalAddr,
+    /// Its level.
+    pub child_level: u8,
+    /// The cached page that says so.
+    pub parent: CacheId,
+}
+
+/// The index cache of a compute server, shared by its clients.
+#[derive(Debug, Default)]
+pub struct IndexCache {
+    pages: RwLock<Arc<IndexPages>>,
+}
+
+impl IndexCache {
+    /// A cache that knows nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A cache that knows `pages` ([`crate::LoadedTree::index`]); they are shared until it changes.
+    pub fn prefilled(pages: Arc<IndexPages>) -> Self {
+        Self {
+            pages: RwLock::new(pages),
+        }
+    }
+
+    /// The way to `key` from the lowest cached page above level `above` that covers it.
+    pub fn lookup(&self, key: u64, above: u8) -> Option<Hit> {
+        let pages = self.pages.read();
+        let mut levels = pages.levels.iter().enumerate().skip(usize::from(above));
+        levels.find_map(|(index, level)| {
+            let page = level.before(key)?;
+            page.covers(key).then(|| Hit {
+                child: page.child(key),
+                child_level: index as u8,
+                parent: CacheId {
+                    level: index as u8 + 1,
+                    low: page.low,
+                    addr: page.addr,
+                    seq: page.seq,
+                },
+            })
+        })
+    }
+
+    /// The root page and its level, as far as is known. A root that has grown since still leads everywhere, by
+    /// its right sibling.
+    pub fn root(&self) -> Option<(GlobalAddr, u8)> {
+        self.pages.read().root
+    }
+
+    /// Remembers the root page and its level.
+    pub fn set_root(&self, addr: GlobalAddr, level: u8) {
+        if self.root() != Some((addr, level)) {
+            Arc::make_mut(&mut self.pages.write()).set_root(addr, level);
+        }
+    }
+
+    /// Forgets the root page, if it is the one at `addr`.
+    pub fn forget_root(&self, addr: GlobalAddr) {
+        let mut pages = self.pages.write();
+        if pages.root.is_some_and(|(root, _)| root == addr) {
+            Arc::make_mut(&mut pages).root = None;
+        }
+    }
+
+    /// Adds the inner page that was read at `addr`, in the place of an older copy; a leaf is ignored. Returns
+    /// how to take it back.
+    pub fn insert(&self, addr: GlobalAddr, page: &PageView<'_>) -> Option<CacheId> {
+        Arc::make_mut(&mut self.pages.write()).insert(addr, page)
+    }
+
+    /// Drops the copy that led astray, unless it has been replaced meanwhile. Says whether it was there.
+    pub fn invalidate(&self, id: &CacheId) -> bool {
+        let mut pages = self.pages.write();
+        if !pages.is_current(id) {
+            return false;
+        }
+        let pages = Arc::make_mut(&mut pages);
+        let old = pages.levels[usize::from(id.level) - 1].remove(id.low);
+        pages.bytes -= old.map_or(0, |old| old.bytes());
+        true
+    }
+
+    /// How many pages it holds.
+    pub fn len(&self) -> usize {
+        self.pages.read().levels.iter().map(Level::len).sum()
+    }
+
+    /// Whether it holds no page.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that its pages take, shared ones included.
+    pub fn bytes(&self) -> usize {
+        self.pages.read().bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dmtree_cluster::NodeId;
+
+    use super::*;
+    use crate::page::SEQ;
+    use crate::{PageLayout, inner, page};
+
+    fn at(number: u64) -> GlobalAddr {
+        GlobalAddr::new(NodeId(1), 128 * (number + 1))
+    }
+
+    /// A page of level 1 for the keys from `low` to below `high`, with one child.
+    fn words(seq: u64, low: u64, high: u64, child: u64) -> [u64; 16] {
+        let mut words = [0; 16];
+        page::begin(&mut words, 1, low);
+        page::set_right(&mut words, high, at(99));
+        inner::push(&mut words, low, at(child));
+        words[SEQ] = seq;
+        words
+    }
+
+    fn insert(cache: &IndexCache, addr: GlobalAddr, words: &[u64]) -> Option<CacheId> {
+        let layout = PageLayout::new(128).expect("a size");
+        cache.insert(addr, &PageView::parse(layout, words).expect("a page"))
+    }
+
+    #[test]
+    fn a_late_copy_does_not_replace_a_newer_one_and_takes_back_nothing() {
+        let cache = IndexCache::new();
+        let newer = insert(&cache, at(0), &words(4, 0, 10, 2)).expect("an inner page");
+        let bytes = cache.bytes();
+        let late = insert(&cache, at(0), &words(2, 0, 20, 1)).expect("an inner page");
+        assert_eq!(
+            cache.lookup(5, 0).map(|hit| (hit.child, hit.parent)),
+            Some((at(2), newer))
+        );
+        assert_eq!(cache.lookup(15, 0), None);
+        assert!(!cache.invalidate(&late) && cache.bytes() == bytes);
+        // Another page in its place is no older copy, whatever its sequence number.
+        let other = insert(&cache, at(1), &words(0, 0, 10, 3)).expect("an inner page");
+        assert_eq!(cache.lookup(5, 0).map(|hit| hit.child), Some(at(3)));
+        assert!(!cache.invalidate(&newer) && cache.invalidate(&other));
+        assert_eq!((cache.bytes(), cache.len()), (0, 0));
+    }
+
+    #[test]
+    fn leaves_are_not_kept() {
+        let cache = IndexCache::new();
+        let mut leaf = [0; 16];
+        page::begin(&mut leaf, 0, 0);
+        assert_eq!(insert(&cache, at(0), &leaf), None);
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn only_the_root_that_misled_is_forgotten() {
+        let cache = IndexCache::new();
+        cache.set_root(at(1), 2);
+        cache.forget_root(at(0));
+        assert_eq!(cache.root(), Some((at(1), 2)));
+        cache.forget_root(at(1));
+        assert_eq!(cache.root(), None);
+    }
+}

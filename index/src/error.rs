@@ -1,0 +1,64 @@
+//! What can go wrong with a tree.
+
+use dmtree_cluster::GlobalAddr;
+
+/// Why an operation on a tree, or building one, failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The fabric failed.
+    #[error(transparent)]
+    Cluster(#[from] dmtree_cluster::Error),
+    /// A page's lock failed.
+    #[error(transparent)]
+    Lock(#[from] dmtree_lock::Error),
+    /// A pointer led to what is no page of the tree: memory was overwritten, or the peer serves another tree.
+    #[error("the page at {page} is damaged: {why}")]
+    BadPage {
+        /// Where the pointer led.
+        page: GlobalAddr,
+        /// What is wrong there.
+        why: &'static str,
+    },
+    /// A descent did not arrive at a leaf that is responsible for the key.
+    #[error(
+        "no way to the leaf of key {key}: gave up after {restarts} restarts and {moves} moves to the right, last at {page}: {why}"
+    )]
+    Astray {
+        /// The key that was looked for.
+        key: u64,
+        /// How often the descent began anew.
+        restarts: u32,
+        /// How many siblings it followed.
+        moves: u32,
+        /// The page that it saw last.
+        page: GlobalAddr,
+        /// What was wrong there.
+        why: &'static str,
+    },
+    /// An option that cannot be.
+    #[error("{option}: {why}")]
+    Options {
+        /// Its name.
+        option: &'static str,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// Bulk load was given a key that is not beyond the one before.
+    #[error("bulk load needs keys in ascending order, each once: {key} came after {previous}")]
+    Unsorted {
+        /// The key before.
+        previous: u64,
+        /// The key.
+        key: u64,
+    },
+    /// Bulk load was given more keys than its plan reserved memory for.
+    #[error("bulk load was planned for {planned} keys and was given more")]
+    MoreThanPlanned {
+        /// Keys of the plan.
+        planned: u64,
+    },
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,120 @@
+//! Leaves: unsorted slots of (key, value), told occupied by a bitmap.
+
+use crate::page::{ENTRY_WORDS, OCCUPANCY, PageLayout};
+
+/// A leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    layout: PageLayout,
+    words: &'a [u64],
+}
+
+impl<'a> Leaf<'a> {
+    pub(crate) fn new(layout: PageLayout, words: &'a [u64]) -> Self {
+        Self { layout, words }
+    }
+
+    fn slots(&self) -> &'a [u64] {
+        &self.words[self.layout.leaf_header()..][..self.layout.leaf_slots() * ENTRY_WORDS]
+    }
+
+    fn occupied(&self, slot: usize) -> bool {
+        self.words[OCCUPANCY + slot / 64] >> (slot % 64) & 1 == 1
+    }
+
+    /// How many keys it holds.
+    pub fn len(&self) -> usize {
+        // Bits beyond the last slot mean nothing.
+        (0..self.layout.leaf_slots())
+            .filter(|slot| self.occupied(*slot))
+            .count()
+    }
+
+    /// Whether it holds no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The slot of `key`.
+    pub fn find(&self, key: u64) -> Option<usize> {
+        // A vacated slot keeps its key, so that the bitmap has to be asked each time.
+        let mut slots = self.slots().chunks_exact(ENTRY_WORDS).enumerate();
+        slots.find_map(|(slot, entry)| (entry[0] == key && self.occupied(slot)).then_some(slot))
+    }
+
+    /// The value in `slot`.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn value(&self, slot: usize) -> u64 {
+        self.words[value_word(&self.layout, slot)]
+    }
+
+    /// The (key, value) pairs in the order of their slots.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let leaf = *self;
+        let slots = leaf.slots().chunks_exact(ENTRY_WORDS).enumerate();
+        let occupied = slots.filter(move |(slot, _)| leaf.occupied(*slot));
+        occupied.map(|(_, entry)| (entry[0], entry[1]))
+    }
+}
+
+/// The word of a leaf in which `slot`'s value lies: all that an update writes.
+pub(crate) fn value_word(layout: &PageLayout, slot: usize) -> usize {
+    layout.leaf_header() + slot * ENTRY_WORDS + 1
+}
+
+/// Fills a free slot.
+pub(crate) fn put(layout: &PageLayout, words: &mut [u64], slot: usize, key: u64, value: u64) {
+    let word = value_word(layout, slot);
+    words[word - 1] = key;
+    words[word] = value;
+    words[OCCUPANCY + slot / 64] |= 1 << (slot % 64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::{self, PageView};
+
+    #[test]
+    fn every_slot_of_every_size_is_found_and_no_key_is_special() {
+        for bytes in [128, 1024, 4096, 65_536] {
+            let layout = PageLayout::new(bytes).unwrap();
+            let mut words = vec![0; layout.words()];
+            page::begin(&mut words, 0, 0);
+            let view = |words: &[u64], key| {
+                let page = PageView::parse(layout, words).unwrap();
+                let leaf = page.leaf().unwrap();
+                leaf.find(key).map(|slot| leaf.value(slot))
+            };
+            // Free slots hold zeros: key 0 must not be found in them.
+            assert_eq!(view(&words, 0), None);
+            let key = |slot: usize| {
+                if slot == 0 {
+                    u64::MAX
+                } else {
+                    (slot as u64 - 1) * 7
+                }
+            };
+            for slot in 0..layout.leaf_slots() {
+                put(&layout, &mut words, slot, key(slot), 0);
+            }
+            for slot in 0..layout.leaf_slots() {
+                words[value_word(&layout, slot)] = slot as u64;
+                assert_eq!(view(&words, key(slot)), Some(slot as u64), "{bytes} {slot}");
+            }
+            assert_eq!(view(&words, 3), None);
+            let page = PageView::parse(layout, &words).unwrap();
+            let leaf = page.leaf().unwrap();
+            assert_eq!(leaf.len(), layout.leaf_slots());
+            assert!(
+                leaf.entries()
+                    .eq((0..layout.leaf_slots()).map(|slot| (key(slot), slot as u64)))
+            );
+            // Vacated, though its key still stands there.
+            words[OCCUPANCY] &= !1;
+            assert_eq!(view(&words, u64::MAX), None);
+        }
+    }
+}

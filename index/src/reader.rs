@@ -1,0 +1,145 @@
+//! [`PageReader`]: a client's two ways to read a page.
+
+use std::sync::atomic::Ordering;
+
+use dmtree_cluster::{Chain, Endpoint, Error as ClusterError, GlobalAddr, Slot, WaitFor};
+use dmtree_lock::DataPath;
+
+use crate::page::{PageLayout, SEQ, settled};
+use crate::{PageView, Result};
+
+/// Reads pages into memory that is reused from one page to the next.
+#[derive(Debug)]
+pub(crate) struct PageReader {
+    layout: PageLayout,
+    chain: Chain,
+    /// For reads by CPU; those by verbs leave their page in the chain.
+    page: Box<[u64]>,
+    /// Reads that did not settle, over the reader's life.
+    torn: u64,
+}
+
+impl PageReader {
+    pub(crate) fn new(layout: PageLayout) -> Self {
+        let page = vec![0; layout.words()].into_boxed_slice();
+        Self {
+            layout,
+            chain: Chain::new(),
+            page,
+            torn: 0,
+        }
+    }
+
+    /// How many reads had to be made again because a structural change was under way.
+    pub(crate) fn torn(&self) -> u64 {
+        self.torn
+    }
+
+    /// Whether `ep` reaches the page by CPU.
+    fn by_cpu<E: Endpoint>(ep: &E, page: GlobalAddr, path: DataPath) -> bool {
+        path == DataPath::Cpu && ep.node() == page.node()
+    }
+
+    /// Reads a page without its lock: as it was at one instant, but for values ([`crate::page`], the claim).
+    ///
+    /// Reads again while a structural change is under way, within the endpoint's bounds on waiting.
+    pub(crate) async fn read_settled<E: Endpoint>(
+        &mut self,
+        ep: &E,
+        addr: GlobalAddr,
+        path: DataPath,
+    ) -> Result<std::result::Result<PageView<'_>, &'static str>> {
+        let by_cpu = Self::by_cpu(ep, addr, path);
+        let seq = addr.word(SEQ as u64);
+        let mut waiting: Option<Waiting> = None;
+        let words = loop {
+            let (before, after, slot) = if by_cpu {
+                // Acquire loads, in program order: the body is read between the two samples.
+                let before = ep.load(seq, Ordering::Acquire).await?;
+                ep.load_words(addr, &mut self.page).await?;
+                (before, ep.load(seq, Ordering::Acquire).await?, None)
+            } else {
+                // READ→READ is ordered within a chain: the body is read between the two samples.
+                self.chain.clear();
+                let before = self.chain.read(seq, 8);
+                let body = self.chain.read(addr, self.layout.page_bytes() as usize);
+                let after = self.chain.read(seq, 8);
+                ep.execute(&mut self.chain).await?;
+                (
+                    self.chain.value(before),
+                    self.chain.value(after),
+                    Some(body),
+                )
+            };
+            if settled(before, after) {
+                break self.words(slot);
+            }
+            self.torn += 1;
+            waiting
+                .get_or_insert_with(|| Waiting::new(ep, addr))
+                .go_on(ep)?;
+        };
+        Ok(PageView::parse(self.layout, words))
+    }
+
+    /// Reads a page whose lock the client holds: nobody else writes it.
+    pub(crate) async fn read_held<E: Endpoint>(
+        &mut self,
+        ep: &E,
+        addr: GlobalAddr,
+        path: DataPath,
+    ) -> Result<std::result::Result<PageView<'_>, &'static str>> {
+        let slot = if Self::by_cpu(ep, addr, path) {
+            ep.load_words(addr, &mut self.page).await?;
+            None
+        } else {
+            self.chain.clear();
+            let body = self.chain.read(addr, self.layout.page_bytes() as usize);
+            ep.execute(&mut self.chain).await?;
+            Some(body)
+        };
+        Ok(PageView::parse(self.layout, self.words(slot)))
+    }
+
+    fn words(&self, slot: Option<Slot>) -> &[u64] {
+        slot.map_or(&*self.page, |slot| self.chain.words(slot))
+    }
+}
+
+/// A reader's wait for a structural change to end.
+struct Waiting {
+    since: u64,
+    reported: bool,
+    page: GlobalAddr,
+}
+
+impl Waiting {
+    const WHAT: &'static str = "index: a page to settle";
+
+    fn new<E: Endpoint>(ep: &E, page: GlobalAddr) -> Self {
+        Self {
+            since: ep.now(),
+            reported: false,
+            page,
+        }
+    }
+
+    /// Reports a long wait, and ends one that is too long.
+    fn go_on<E: Endpoint>(&mut self, ep: &E) -> Result<()> {
+        let (waited, bounds) = (ep.now() - self.since, ep.wait_bounds());
+        if waited > bounds.limit_ns {
+            let (what, addr) = (Self::WHAT, self.page);
+            return Err(ClusterError::WaitLimit {
+                what,
+                addr,
+                waited_ns: waited,
+            }
+            .into());
+        }
+        if waited > bounds.report_ns && !self.reported {
+            self.reported = true;
+            ep.report_wait(WaitFor::new(Self::WHAT, self.page), waited);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! [`AnyLock`]: a lock that is chosen at run time.
+
+use dmtree_cluster::{Endpoint, GlobalAddr};
+
+use crate::alock::{Alock, AlockGuard};
+use crate::farlock::{Farlock, FarlockGuard};
+use crate::member::Member;
+use crate::sherman::{Sherman, ShermanGuard};
+use crate::{Error, LockProtocol, Result, WriteBack};
+
+/// One client's part of some lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AnyLock {
+    /// Sherman's.
+    Sherman(Sherman),
+    /// ALock.
+    Alock(Alock),
+    /// FARLock.
+    Farlock(Farlock),
+}
+
+/// Holds a lock of [`AnyLock`].
+#[derive(Debug)]
+#[must_use = "a guard that is dropped leaves the lock held and poisons the client"]
+#[non_exhaustive]
+pub enum AnyGuard {
+    /// Of Sherman's.
+    Sherman(ShermanGuard),
+    /// Of ALock.
+    Alock(AlockGuard),
+    /// Of FARLock.
+    Farlock(FarlockGuard),
+}
+
+impl AnyGuard {
+    /// The lock.
+    pub fn lock(&self) -> GlobalAddr {
+        match self {
+            AnyGuard::Sherman(guard) => guard.lock(),
+            AnyGuard::Alock(guard) => guard.lock(),
+            AnyGuard::Farlock(guard) => guard.lock(),
+        }
+    }
+}
+
+impl AnyLock {
+    fn member(&self) -> &Member {
+        match self {
+            AnyLock::Sherman(lock) => lock.member(),
+            AnyLock::Alock(lock) => lock.member(),
+            AnyLock::Farlock(lock) => lock.member(),
+        }
+    }
+
+    /// [`Error::Poisoned`] once an acquire or release of this client was dropped half-way or failed, or a guard
+    /// of it was dropped; for a driver to look at in the end.
+    pub fn poisoned(&self) -> Option<Error> {
+        self.member().poisoned()
+    }
+
+    /// Makes the protocol commit `fault` from now on.
+    #[cfg(any(test, feature = "faults"))]
+    #[doc(hidden)]
+    pub fn sabotage(&self, fault: crate::Fault) {
+        self.member().fault.set(Some(fault));
+    }
+}
+
+impl<E: Endpoint> LockProtocol<E> for AnyLock {
+    type Guard = AnyGuard;
+
+    async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<AnyGuard> {
+        Ok(match self {
+            AnyLock::Sherman(protocol) => AnyGuard::Sherman(protocol.acquire(ep, lock).await?),
+            AnyLock::Alock(protocol) => AnyGuard::Alock(protocol.acquire(ep, lock).await?),
+            AnyLock::Farlock(protocol) => AnyGuard::Farlock(protocol.acquire(ep, lock).await?),
+        })
+    }
+
+    async fn release(&mut self, ep: &E, guard: AnyGuard, write_back: WriteBack<'_>) -> Result<()> {
+        match (self, guard) {
+            (AnyLock::Sherman(protocol), AnyGuard::Sherman(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Alock(protocol), AnyGuard::Alock(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Farlock(protocol), AnyGuard::Farlock(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (protocol, guard) => {
+                let client = protocol.member().client();
+                Err(Error::ForeignGuard {
+                    client,
+                    lock: guard.lock(),
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Protocols broken on purpose: what the tests must catch. Not compiled into production builds.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// A step that a protocol leaves out or makes too early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// FARLock publishes its ticket after taking it and before it has left Peterson.
+    FarlockPublishBeforeLeaving,
+    /// FARLock tells its successor to proceed while the clearing of its flag is still on its way.
+    FarlockTellBeforeAcknowledged,
+    /// FARLock takes its descriptor back without waiting for its successor's `release`.
+    FarlockNoReleaseHandshake,
+    /// FARLock's `release` WRITE may overtake the READ of the ticket before it.
+    FarlockUnfencedRelease,
+    /// FARLock's WRITE that clears its flag may overtake the FAA of `next_ticket` before it.
+    FarlockUnfencedLeave,
+    /// FARLock advances `ticket_owner` before it writes back.
+    FarlockOwnerBeforeWriteBack,
+    /// ALock's leader looks at the other cohort before it has made itself the victim, and not again.
+    AlockNoVictimRecheck,
+    /// ALock hands over before its write-back has completed.
+    AlockHandoverBeforeWriteBack,
+    /// Sherman hands over before its write-back has completed.
+    ShermanHandoverBeforeWriteBack,
+    /// Sherman frees a lock in device memory before the write-back is visible to the lock node's CPU.
+    ShermanDeviceUnflushed,
+    /// A hand-over follows the write-back's completion, but nothing has made the write-back visible to the
+    /// lock node's CPU.
+    HandoverUnflushed,
+}
+
+/// Runs two futures of one client at a time, to have a verb on its way while another is made.
+pub(crate) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(value) = a.as_mut().poll(context)
+        {
+            first = Some(value);
+        }
+        if second.is_none()
+            && let Poll::Ready(value) = b.as_mut().poll(context)
+        {
+            second = Some(value);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}

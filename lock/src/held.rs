@@ -1,0 +1,127 @@
+//! [`Held`]: the mark that a lock is held or about to be, and poisons its client when it gets lost.
+
+use std::rc::Rc;
+
+use dmtree_cluster::GlobalAddr;
+
+use crate::member::Member;
+use crate::{Error, Result};
+
+/// Exists from just before others can see the request (its descriptor gets linked, its ticket taken) until the
+/// release has completed. Dropped in between, it poisons the client: others may wait for it for ever, or still
+/// touch its descriptor.
+#[derive(Debug)]
+pub(crate) struct Held {
+    member: Rc<Member>,
+    lock: GlobalAddr,
+    /// What gets lost when this is dropped; nothing once it is disarmed.
+    what: Option<&'static str>,
+}
+
+impl Held {
+    /// Marks that `member`'s request for `lock` is about to become visible.
+    pub(crate) fn arm(member: &Rc<Member>, lock: GlobalAddr) -> Self {
+        Self {
+            member: Rc::clone(member),
+            lock,
+            what: Some("an acquire"),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> GlobalAddr {
+        self.lock
+    }
+
+    /// The lock is granted: from now on a guard gets lost.
+    pub(crate) fn granted(&mut self) {
+        self.what = Some("a guard");
+    }
+
+    /// The release begins. Fails when the guard is not `member`'s, and poisons whose it is.
+    pub(crate) fn releasing(&mut self, member: &Rc<Member>) -> Result<()> {
+        if !Rc::ptr_eq(&self.member, member) {
+            return Err(Error::ForeignGuard {
+                client: member.client(),
+                lock: self.lock,
+            });
+        }
+        self.what = Some("a release");
+        Ok(())
+    }
+
+    /// The release has completed.
+    pub(crate) fn disarm(mut self) {
+        self.what = None;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(what) = self.what {
+            self.member.poison(what, self.lock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dmtree_cluster::{ClientId, NodeId};
+
+    #[test]
+    fn whatever_is_lost_first_poisons() {
+        let lock = |slot: u64| GlobalAddr::new(NodeId(0), 64 * (slot + 1));
+        let poison = |what, slot| {
+            Some(Error::Poisoned {
+                client: ClientId(7),
+                what,
+                lock: lock(slot),
+            })
+        };
+        let member = Member::new(ClientId(7), None);
+        let mut held = Held::arm(&member, lock(0));
+        held.granted();
+        assert_eq!(held.releasing(&member), Ok(()));
+        held.disarm();
+        assert_eq!((member.poisoned(), member.check()), (None, Ok(())));
+
+        let mut guard = Held::arm(&member, lock(1));
+        let acquire = Held::arm(&member, lock(2));
+        guard.granted();
+        drop(guard);
+        drop(acquire);
+        assert_eq!(member.poisoned(), poison("a guard", 1));
+
+        let member = Member::new(ClientId(7), None);
+        drop(Held::arm(&member, lock(3)));
+        assert_eq!(member.poisoned(), poison("an acquire", 3));
+        assert!(member.check().is_err());
+
+        let member = Member::new(ClientId(7), None);
+        let mut failed = Held::arm(&member, lock(4));
+        failed.granted();
+        assert_eq!(failed.releasing(&member), Ok(()));
+        drop(failed);
+        assert_eq!(member.poisoned(), poison("a release", 4));
+    }
+
+    #[test]
+    fn a_guard_given_to_another_client_is_lost() {
+        let (owner, other) = (
+            Member::new(ClientId(1), None),
+            Member::new(ClientId(2), None),
+        );
+        let lock = GlobalAddr::new(NodeId(0), 64);
+        let mut held = Held::arm(&owner, lock);
+        held.granted();
+        assert_eq!(
+            held.releasing(&other),
+            Err(Error::ForeignGuard {
+                client: ClientId(2),
+                lock
+            })
+        );
+        drop(held);
+        assert!(owner.poisoned().is_some() && other.poisoned().is_none());
+    }
+}

@@ -1,0 +1,81 @@
+//! RDMA locks behind one trait.
+//!
+//! A lock protects pages on its own node. Clients on that node (the *local* cohort) and on all others (the
+//! *remote* cohort) compete for it; an RNIC's atomics and a CPU's are not atomic against each other, and how a
+//! lock copes with that is what tells the protocols apart:
+//!
+//! | lock | local clients | remote clients | order |
+//! |---|---|---|---|
+//! | [`sherman`] | CAS through their own RNIC (loopback) | CAS | FIFO within a compute server, none between |
+//! | [`alock`] | CPU | RDMA | FIFO within a cohort, cohorts alternate after a budget |
+//! | [`farlock`] | CPU | RDMA | FIFO by ticket over both cohorts |
+//!
+//! A program names a lock by its [`LockSpec`], lets [`LockPlan`] reserve what it needs in a
+//! [`MemoryMap`](dmtree_cluster::MemoryMap), and gives each client an [`AnyLock`]:
+//!
+//! ```
+//! use std::cell::Cell;
+//! use std::rc::Rc;
+//!
+//! use dmtree_cluster::sim::{Profile, Sim, SimConfig};
+//! use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
+//! use dmtree_lock::{DataPath, LockOptions, LockPlan, LockProtocol, LockSpec, Monitor, WriteBack};
+//!
+//! // Node 0 hosts the locks and runs client 0; client 1 runs on node 1.
+//! let nodes = [NodeId(0), NodeId(1)];
+//! let mut map = MemoryMap::new(2);
+//! let page = map.reserve(NodeId(0), MemoryKind::Host, 64, 64);
+//! let spec: LockSpec = "farlock".parse()?;
+//! let plan = LockPlan::reserve(spec, LockOptions::default(), &mut map, &[NodeId(0)], &nodes);
+//! let monitor = Rc::new(Monitor::new(plan.table()));
+//!
+//! let mut sim = Sim::new(&SimConfig::new(Profile::by_name("cx3-fdr")?), &map)?;
+//! for (id, node) in nodes.into_iter().enumerate() {
+//!     let ep = sim.endpoint(node, 0);
+//!     let mut lock = plan.client(ClientId(id as u32), Some(Rc::clone(&monitor)));
+//!     let at = plan.table().lock_of(page);
+//!     sim.spawn(&ep.clone(), async move {
+//!         let guard = lock.acquire(&ep, at).await.expect("granted");
+//!         let count = ep.read_u64(page).await.expect("read");
+//!         let add = [count + 1];
+//!         let write_back = WriteBack { path: DataPath::Loopback, writes: &[(page, &add)] };
+//!         lock.release(&ep, guard, write_back).await.expect("released");
+//!     });
+//! }
+//! sim.run()?;
+//! assert_eq!(sim.host_words(NodeId(0))[page.offset() as usize / 8], 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod alock;
+mod any;
+mod cohort;
+pub mod cpu;
+mod descriptor;
+mod error;
+pub mod farlock;
+#[cfg(any(test, feature = "faults"))]
+mod fault;
+mod held;
+mod member;
+mod monitor;
+mod peterson;
+mod plan;
+mod protocol;
+mod queue;
+pub mod sherman;
+mod side;
+mod spec;
+mod table;
+
+pub use any::{AnyGuard, AnyLock};
+pub use cohort::Cohort;
+pub use error::{Error, Result};
+#[cfg(any(test, feature = "faults"))]
+#[doc(hidden)]
+pub use fault::Fault;
+pub use monitor::{LockCounters, Monitor, Violation};
+pub use plan::{DEFAULT_DESCRIPTORS, LockOptions, LockPlan};
+pub use protocol::{DataPath, LockLayout, LockProtocol, WriteBack};
+pub use spec::{Budgets, LockSpec, Param, ParseLockError};
+pub use table::{DEFAULT_SLOTS, LockTable};

@@ -1,0 +1,107 @@
+//! [`Member`]: what a lock client is apart from its protocol: its number, its monitor, its poison.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
+
+use crate::monitor::Moment;
+use crate::{Error, Monitor, Result};
+
+/// A client of a lock, shared by its protocol and its guards.
+#[derive(Debug)]
+pub(crate) struct Member {
+    client: ClientId,
+    monitor: Option<Rc<Monitor>>,
+    poison: Cell<Option<(&'static str, GlobalAddr)>>,
+    #[cfg(any(test, feature = "faults"))]
+    pub(crate) fault: Cell<Option<crate::Fault>>,
+}
+
+/// Whether `member` is to make the mistake `$fault`: never in production builds, where nothing is left of it.
+macro_rules! sabotaged {
+    ($member:expr, $fault:ident) => {{
+        #[cfg(any(test, feature = "faults"))]
+        let sabotaged = $member.fault.get() == Some($crate::Fault::$fault);
+        #[cfg(not(any(test, feature = "faults")))]
+        let (sabotaged, _) = (false, &$member);
+        sabotaged
+    }};
+}
+pub(crate) use sabotaged;
+
+impl Member {
+    pub(crate) fn new(client: ClientId, monitor: Option<Rc<Monitor>>) -> Rc<Self> {
+        Rc::new(Self {
+            client,
+            monitor,
+            poison: Cell::new(None),
+            #[cfg(any(test, feature = "faults"))]
+            fault: Cell::new(None),
+        })
+    }
+
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// [`Error::Poisoned`] once something of this client was dropped or failed half-way; the first of it stays.
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        self.poison.get().map(|(what, lock)| Error::Poisoned {
+            client: self.client,
+            what,
+            lock,
+        })
+    }
+
+    /// Fails when the client is poisoned.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.poisoned().map_or(Ok(()), Err)
+    }
+
+    /// Poisons the client for `what` of `lock`.
+    pub(crate) fn poison(&self, what: &'static str, lock: GlobalAddr) {
+        if self.poison.get().is_none() {
+            self.poison.set(Some((what, lock)));
+        }
+        if let Some(monitor) = &self.monitor {
+            monitor.abandoned(self.client, lock);
+        }
+    }
+
+    /// A line to the monitor about `lock`.
+    pub(crate) fn watch<'a, E: Endpoint>(&'a self, ep: &'a E, lock: GlobalAddr) -> Watch<'a, E> {
+        Watch {
+            member: self,
+            ep,
+            lock,
+        }
+    }
+}
+
+/// Tells the monitor, if there is one, what a client does to one lock.
+pub(crate) struct Watch<'a, E> {
+    member: &'a Member,
+    ep: &'a E,
+    lock: GlobalAddr,
+}
+
+impl<E: Endpoint> Watch<'_, E> {
+    /// Tells it at the present instant. Without a monitor nothing is told and nothing is known.
+    pub(crate) fn tell<T: Default>(
+        &self,
+        tell: impl FnOnce(&Monitor, Moment) -> Result<T>,
+    ) -> Result<T> {
+        match &self.member.monitor {
+            Some(monitor) => {
+                let at = Moment {
+                    lock: self.lock,
+                    client: self.member.client,
+                    now_ns: self.ep.now(),
+                };
+                tell(monitor, at)
+            }
+            None => Ok(T::default()),
+        }
+    }
+}

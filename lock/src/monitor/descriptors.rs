@@ -1,0 +1,292 @@
+//! The lives of descriptors, as a [`super::Monitor`] knows them.
+
+use dmtree_cluster::{ClientId, GlobalAddr, LINE_BYTES, NodeId};
+
+use super::{DESCRIPTORS, Moment, ORDER};
+use crate::Result;
+
+/// Who has a descriptor on loan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Side {
+    /// The predecessor of its owner's request, who will grant.
+    Ahead,
+    /// The successor, who links itself.
+    Behind,
+}
+
+/// One life of one descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Key {
+    node: u16,
+    /// Its offset in lines.
+    line: u64,
+    generation: u32,
+}
+
+/// The permission to access a descriptor in one of its lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Borrow {
+    key: Key,
+    side: Side,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Loan {
+    #[default]
+    None,
+    To(ClientId),
+    Ended,
+}
+
+/// A descriptor's present life, or its last one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    generation: u32,
+    /// Whose request for which lock it is; nothing when its owner has taken it back.
+    linked: Option<(ClientId, GlobalAddr)>,
+    predecessor: Option<Key>,
+    /// By side.
+    loans: [Loan; 2],
+    ticket: Option<u64>,
+    granted: bool,
+}
+
+/// Descriptors that lie one after the other.
+#[derive(Debug)]
+struct Run {
+    first_line: u64,
+    lives: Vec<Life>,
+}
+
+/// All descriptors.
+#[derive(Debug, Default)]
+pub(super) struct Descriptors {
+    /// By node, in the order of addresses.
+    nodes: Vec<Vec<Run>>,
+}
+
+fn line(addr: GlobalAddr) -> u64 {
+    addr.offset() / LINE_BYTES as u64
+}
+
+impl Descriptors {
+    pub(super) fn add(&mut self, start: GlobalAddr, count: usize) {
+        let node = usize::from(start.node().0);
+        if self.nodes.len() <= node {
+            self.nodes.resize_with(node + 1, Vec::new);
+        }
+        let first_line = line(start);
+        let runs = &mut self.nodes[node];
+        let place = runs.partition_point(|run| run.first_line < first_line);
+        runs.insert(
+            place,
+            Run {
+                first_line,
+                lives: vec![Life::default(); count],
+            },
+        );
+    }
+
+    fn find(&mut self, node: u16, line: u64) -> Option<&mut Life> {
+        let runs = self.nodes.get_mut(usize::from(node))?;
+        let run = runs
+            .partition_point(|run| run.first_line <= line)
+            .checked_sub(1)?;
+        let run = &mut runs[run];
+        run.lives.get_mut((line - run.first_line) as usize)
+    }
+
+    /// The descriptor at `addr`; whoever read that address reads something else than a descriptor's.
+    fn life(&mut self, at: Moment, addr: GlobalAddr) -> Result<(Key, &mut Life)> {
+        let (node, line) = (addr.node().0, line(addr));
+        let aligned = addr.offset().is_multiple_of(LINE_BYTES as u64) && !addr.is_device();
+        match self.find(node, line) {
+            Some(life) if aligned => Ok((
+                Key {
+                    node,
+                    line,
+                    generation: life.generation,
+                },
+                life,
+            )),
+            _ => at.violation(DESCRIPTORS, format!("{addr} is no descriptor")),
+        }
+    }
+
+    /// The life, if it is not over.
+    fn living(&self, key: Key) -> Option<&Life> {
+        let runs = self.nodes.get(usize::from(key.node))?;
+        let run = &runs[runs
+            .partition_point(|run| run.first_line <= key.line)
+            .checked_sub(1)?];
+        run.lives
+            .get((key.line - run.first_line) as usize)
+            .filter(|life| life.generation == key.generation && life.linked.is_some())
+    }
+
+    fn living_mut(&mut self, key: Key) -> Option<&mut Life> {
+        self.find(key.node, key.line)
+            .filter(|life| life.generation == key.generation && life.linked.is_some())
+    }
+
+    pub(super) fn link(&mut self, at: Moment, me: GlobalAddr) -> Result<Key> {
+        let (key, life) = self.life(at, me)?;
+        if let Some((client, lock)) = life.linked {
+            let detail =
+                format!("links its descriptor {me}, which is {client}'s for the lock at {lock}");
+            return at.violation(DESCRIPTORS, detail);
+        }
+        let generation = key.generation.wrapping_add(1);
+        *life = Life {
+            generation,
+            linked: Some((at.client, at.lock)),
+            ..Life::default()
+        };
+        Ok(Key { generation, ..key })
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        at: Moment,
+        me: GlobalAddr,
+        ahead: GlobalAddr,
+    ) -> Result<Borrow> {
+        let (key, life) = self.life(at, ahead)?;
+        let owner = match life.linked {
+            Some((client, lock)) if lock == at.lock && ahead != me => client,
+            Some((client, lock)) => {
+                let detail = format!(
+                    "found descriptor {ahead} ahead, which is {client}'s for the lock at {lock}"
+                );
+                return at.violation(DESCRIPTORS, detail);
+            }
+            None => {
+                let detail =
+                    format!("found descriptor {ahead} ahead, which its owner has taken back");
+                return at.violation(DESCRIPTORS, detail);
+            }
+        };
+        let behind = &mut life.loans[Side::Behind as usize];
+        if *behind != Loan::None {
+            let detail =
+                format!("found descriptor {ahead} ahead, which has a successor: {behind:?}");
+            return at.violation(DESCRIPTORS, detail);
+        }
+        *behind = Loan::To(at.client);
+        let (_, mine) = self.life(at, me)?;
+        mine.predecessor = Some(key);
+        mine.loans[Side::Ahead as usize] = Loan::To(owner);
+        Ok(Borrow {
+            key,
+            side: Side::Behind,
+        })
+    }
+
+    pub(super) fn learn(&mut self, at: Moment, me: GlobalAddr, next: GlobalAddr) -> Result<Borrow> {
+        let (mine, _) = self.life(at, me)?;
+        let (key, life) = self.life(at, next)?;
+        if life.linked.is_none_or(|(_, lock)| lock != at.lock) || life.predecessor != Some(mine) {
+            let detail =
+                format!("has {next} for a successor of {me}, which is not behind it: {life:?}");
+            return at.violation(DESCRIPTORS, detail);
+        }
+        Ok(Borrow {
+            key,
+            side: Side::Ahead,
+        })
+    }
+
+    pub(super) fn touch(&self, at: Moment, borrow: Borrow) -> Result<()> {
+        let Borrow { key, side } = borrow;
+        match self.living(key) {
+            Some(life) if life.loans[side as usize] == Loan::To(at.client) => Ok(()),
+            life => {
+                let addr = GlobalAddr::new(NodeId(key.node), key.line * LINE_BYTES as u64);
+                let what = if life.is_some() {
+                    "after its last access to it"
+                } else {
+                    "its owner has taken it back"
+                };
+                at.violation(DESCRIPTORS, format!("touches descriptor {addr}: {what}"))
+            }
+        }
+    }
+
+    pub(super) fn give_back(&mut self, borrow: Borrow) {
+        // The owner may have seen the last access before, and be done with that life.
+        if let Some(life) = self.living_mut(borrow.key) {
+            life.loans[borrow.side as usize] = Loan::Ended;
+        }
+    }
+
+    pub(super) fn done(&mut self, at: Moment, me: GlobalAddr, side: Side) -> Result<()> {
+        let (_, life) = self.life(at, me)?;
+        if life.loans[side as usize] == Loan::None {
+            return at.violation(
+                DESCRIPTORS,
+                format!("{me} heard from {side:?}, where nobody is"),
+            );
+        }
+        life.loans[side as usize] = Loan::Ended;
+        Ok(())
+    }
+
+    pub(super) fn retire(&mut self, at: Moment, me: GlobalAddr) -> Result<()> {
+        let (_, life) = self.life(at, me)?;
+        if life.linked != Some((at.client, at.lock)) {
+            return at.violation(
+                DESCRIPTORS,
+                format!("takes back descriptor {me}, which is {:?}", life.linked),
+            );
+        }
+        for loan in life.loans {
+            if let Loan::To(client) = loan {
+                let detail =
+                    format!("takes back its descriptor {me}, which {client} may still touch");
+                return at.violation(DESCRIPTORS, detail);
+            }
+        }
+        life.linked = None;
+        Ok(())
+    }
+
+    /// Checks that the predecessor has its ticket.
+    pub(super) fn ticket(&mut self, at: Moment, key: Key, ticket: u64) -> Result<()> {
+        let predecessor = self.living_mut(key).and_then(|life| {
+            life.ticket = Some(ticket);
+            life.predecessor
+        });
+        // A predecessor whose life is over had one.
+        if let Some(Life {
+            ticket: None,
+            linked: Some((other, _)),
+            ..
+        }) = predecessor.and_then(|key| self.living(key))
+        {
+            let detail =
+                format!("took ticket {ticket} before {other}, which is ahead of it, took any");
+            return at.violation(ORDER, detail);
+        }
+        Ok(())
+    }
+
+    /// Checks that the predecessor was granted the lock.
+    pub(super) fn grant(&mut self, at: Moment, key: Key) -> Result<()> {
+        let predecessor = self.living_mut(key).and_then(|life| {
+            life.granted = true;
+            life.predecessor
+        });
+        if let Some(Life {
+            granted: false,
+            linked: Some((other, _)),
+            ..
+        }) = predecessor.and_then(|key| self.living(key))
+        {
+            return at.violation(
+                ORDER,
+                format!("granted before {other}, which is ahead of it"),
+            );
+        }
+        Ok(())
+    }
+}

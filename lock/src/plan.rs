@@ -1,0 +1,216 @@
+//! [`LockPlan`]: where a run's locks, descriptors and tiers lie.
+
+use std::rc::Rc;
+
+use dmtree_cluster::{ClientId, GlobalAddr, MemoryKind, MemoryMap, NodeId};
+
+use crate::alock::Alock;
+use crate::farlock::Farlock;
+use crate::sherman::Sherman;
+use crate::{AnyLock, Budgets, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
+
+/// Descriptors a client: an operation of the tree holds one lock, a split few.
+pub const DEFAULT_DESCRIPTORS: usize = 8;
+
+/// Hand-overs in a row on one compute server: the Sherman paper's (section 4.3); its code has 8.
+const DEFAULT_HANDOVER: u32 = 4;
+
+/// What can be chosen of a lock beyond its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockOptions {
+    /// Locks a memory server.
+    pub slots: u32,
+    /// After how many hand-overs in a row a compute server lets others compete for a lock of Sherman's. None,
+    /// and 0, for no hand-over at all; 65,535 and more for no limit.
+    pub sherman_handover: Option<u32>,
+    /// Locks a client can hold at once, where the lock has descriptors.
+    pub descriptors: usize,
+    /// Where Sherman's lock words lie.
+    pub sherman_memory: MemoryKind,
+}
+
+impl Default for LockOptions {
+    /// [`DEFAULT_SLOTS`], hand-over limit 4, [`DEFAULT_DESCRIPTORS`], host memory.
+    fn default() -> Self {
+        Self {
+            slots: DEFAULT_SLOTS,
+            sherman_handover: Some(DEFAULT_HANDOVER),
+            descriptors: DEFAULT_DESCRIPTORS,
+            sherman_memory: MemoryKind::Host,
+        }
+    }
+}
+
+/// Where everything of the locks lies, and how to make a client of them.
+#[derive(Debug)]
+pub struct LockPlan {
+    spec: LockSpec,
+    options: LockOptions,
+    table: Rc<LockTable>,
+    /// By client: its descriptors, or its compute server's ticket locks.
+    places: Vec<GlobalAddr>,
+}
+
+impl LockPlan {
+    /// Reserves the lock table on `memory_servers` and what clients need on their own nodes; `client_nodes` has
+    /// the node of each client in the order of their numbers.
+    ///
+    /// # Panics
+    /// When `options.slots` is 0 or a node does not exist in `map`.
+    pub fn reserve(
+        spec: LockSpec,
+        options: LockOptions,
+        map: &mut MemoryMap,
+        memory_servers: &[NodeId],
+        client_nodes: &[NodeId],
+    ) -> Self {
+        let layout = spec.layout(&options);
+        let table = LockTable::reserve(
+            map,
+            memory_servers,
+            options.slots,
+            layout.lock_bytes,
+            layout.memory,
+        );
+        let bytes = layout.descriptor_bytes * options.descriptors as u64;
+        let mut places = vec![GlobalAddr::NULL; client_nodes.len()];
+        for node in (0..map.nodes()).map(NodeId) {
+            let clients = || (0..client_nodes.len()).filter(|client| client_nodes[*client] == node);
+            if clients().next().is_none() {
+                continue;
+            }
+            if layout.tier_bytes > 0 {
+                let tier = layout.tier_bytes * table.index_end() as u64;
+                let start = map.reserve(node, MemoryKind::Host, tier, layout.tier_bytes);
+                clients().for_each(|client| places[client] = start);
+            } else {
+                for client in clients() {
+                    places[client] =
+                        map.reserve(node, MemoryKind::Host, bytes, layout.descriptor_bytes);
+                }
+            }
+        }
+        assert!(
+            client_nodes.iter().all(|node| node.0 < map.nodes()),
+            "a client's node does not exist"
+        );
+        Self {
+            spec,
+            options,
+            table: Rc::new(table),
+            places,
+        }
+    }
+
+    /// Which lock.
+    pub fn spec(&self) -> LockSpec {
+        self.spec
+    }
+
+    /// With which options.
+    pub fn options(&self) -> &LockOptions {
+        &self.options
+    }
+
+    /// The locks.
+    pub fn table(&self) -> &LockTable {
+        &self.table
+    }
+
+    /// The lock's part of client `client`, watched by `monitor` if there is one. Each client is made once.
+    ///
+    /// # Panics
+    /// When the plan was made for fewer clients.
+    pub fn client(&self, client: ClientId, monitor: Option<Rc<Monitor>>) -> AnyLock {
+        let place = self.places[client.0 as usize];
+        let count = self.options.descriptors;
+        if let Some(monitor) = &monitor
+            && self.spec.layout(&self.options).descriptor_bytes > 0
+        {
+            monitor.watch_descriptors(place, count);
+        }
+        match self.spec {
+            LockSpec::Sherman => {
+                let handover = self.options.sherman_handover.unwrap_or(0);
+                AnyLock::Sherman(Sherman::new(
+                    client,
+                    monitor,
+                    Rc::clone(&self.table),
+                    place,
+                    handover,
+                ))
+            }
+            LockSpec::Alock(budgets) => {
+                let budgets = budgets.unwrap_or(Budgets::ALTERNATE);
+                AnyLock::Alock(Alock::new(client, monitor, budgets, place, count))
+            }
+            LockSpec::Farlock => AnyLock::Farlock(Farlock::new(client, monitor, place, count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(name: &str, options: LockOptions) -> (MemoryMap, LockPlan) {
+        let mut map = MemoryMap::new(4);
+        let clients = [1, 0, 1, 3].map(NodeId);
+        let spec = name.parse().expect(name);
+        let plan = LockPlan::reserve(spec, options, &mut map, &[NodeId(0), NodeId(2)], &clients);
+        (map, plan)
+    }
+
+    #[test]
+    fn descriptors_are_lines_on_the_clients_own_nodes() {
+        for name in ["alock", "farlock"] {
+            let options = LockOptions {
+                slots: 10,
+                descriptors: 3,
+                ..LockOptions::default()
+            };
+            let (map, plan) = plan(name, options);
+            assert_eq!(
+                plan.places
+                    .iter()
+                    .map(|place| place.node().0)
+                    .collect::<Vec<_>>(),
+                [1, 0, 1, 3]
+            );
+            assert!(
+                plan.places
+                    .iter()
+                    .all(|place| place.offset() % 64 == 0 && !place.is_device())
+            );
+            let distance = plan.places[0].offset().abs_diff(plan.places[2].offset());
+            assert!(distance >= 3 * 64, "{distance}");
+            // A line is left unused, then locks or descriptors.
+            let bytes = |node| map.bytes(NodeId(node), MemoryKind::Host);
+            assert_eq!(
+                [bytes(0), bytes(1), bytes(2), bytes(3)],
+                [64 + 640 + 192, 64 + 2 * 192, 64 + 640, 64 + 192]
+            );
+        }
+    }
+
+    #[test]
+    fn sherman_has_words_and_a_ticket_lock_for_each_on_every_compute_server() {
+        let options = LockOptions {
+            slots: 16,
+            sherman_memory: MemoryKind::Device,
+            ..LockOptions::default()
+        };
+        let (map, plan) = plan("sherman", options);
+        assert!(plan.table().lock(NodeId(2), 3).is_device());
+        let bytes = |node, kind| map.bytes(NodeId(node), kind);
+        assert_eq!(bytes(2, MemoryKind::Device), 16 * 8);
+        assert_eq!(bytes(2, MemoryKind::Host), 64, "no client, no tier");
+        for node in [0, 1, 3] {
+            assert_eq!(bytes(node, MemoryKind::Host), 64 + 2 * 16 * 64);
+        }
+        assert_eq!(
+            plan.places[0], plan.places[2],
+            "clients of one compute server queue together"
+        );
+    }
+}

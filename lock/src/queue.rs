@@ -1,0 +1,51 @@
+//! Joining a queue of descriptors: what ALock and FARLock do alike.
+
+use std::rc::Rc;
+
+use dmtree_cluster::{Endpoint, GlobalAddr};
+
+use crate::descriptor::Pool;
+use crate::held::Held;
+use crate::member::Member;
+use crate::monitor::Borrow;
+use crate::side::swap;
+use crate::{Cohort, Result};
+
+/// A place in a queue.
+pub(crate) struct Place {
+    pub(crate) held: Held,
+    /// The own descriptor.
+    pub(crate) me: GlobalAddr,
+    /// Who is ahead, and the loan of that descriptor.
+    pub(crate) ahead: Option<(GlobalAddr, Option<Borrow>)>,
+}
+
+/// Sets a descriptor of `pool` up as `initial` and puts it at the end of the queue whose tail is the word at
+/// `tail`.
+///
+/// The descriptor is set up before the swap makes it known: by CPU the swap releases the stores before it, and
+/// CPU stores before a post precede that verb. Whoever learns its address from the tail writes after that.
+pub(crate) async fn join<E: Endpoint>(
+    member: &Rc<Member>,
+    pool: &mut Pool,
+    ep: &E,
+    lock: GlobalAddr,
+    tail: GlobalAddr,
+    initial: &[u64],
+) -> Result<Place> {
+    let me = pool.next()?;
+    ep.store_words(me, initial).await?;
+    pool.take();
+    let held = Held::arm(member, lock);
+    let watch = member.watch(ep, lock);
+    watch.tell(|monitor, at| monitor.requested(at, Cohort::of(ep.node(), lock)))?;
+    watch.tell(|monitor, at| monitor.linked(at, me))?;
+    let found = GlobalAddr::from_bits(swap(ep, tail, me.to_bits()).await?);
+    let ahead = (!found.is_null()).then_some(found);
+    let loan = watch.tell(|monitor, at| monitor.queued(at, me, ahead))?;
+    Ok(Place {
+        held,
+        me,
+        ahead: ahead.map(|ahead| (ahead, loan)),
+    })
+}

@@ -1,0 +1,316 @@
+//! [`LockSpec`]: a lock as it is named on the command line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use dmtree_cluster::MemoryKind;
+
+use crate::cpu::TicketLock;
+use crate::descriptor::DESCRIPTOR_BYTES;
+use crate::{Cohort, LockLayout, LockOptions, alock, farlock, sherman};
+
+/// How many grants in a row each cohort may have while the other waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Budgets {
+    /// Of the local cohort.
+    pub local: NonZeroU32,
+    /// Of the remote cohort.
+    pub remote: NonZeroU32,
+}
+
+impl Budgets {
+    /// One grant each: the cohorts alternate.
+    pub const ALTERNATE: Self = Self {
+        local: NonZeroU32::MIN,
+        remote: NonZeroU32::MIN,
+    };
+
+    pub(crate) fn of(self, cohort: Cohort) -> u64 {
+        u64::from(match cohort {
+            Cohort::Local => self.local.get(),
+            Cohort::Remote => self.remote.get(),
+        })
+    }
+}
+
+/// Which lock, and its parameters that are part of its name. [`fmt::Display`] gives it back as it was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockSpec {
+    /// `sherman`.
+    Sherman,
+    /// `alock` (the same as `alock:1,1`) or `alock:LOCAL,REMOTE`.
+    Alock(Option<Budgets>),
+    /// `farlock`.
+    Farlock,
+}
+
+/// Why a lock's name was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no lock is called {name:?}: {why}; there are {}", LockSpec::FORMS.join(", "))]
+pub struct ParseLockError {
+    /// What was typed.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A parameter of a lock, as it goes into results.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Param {
+    /// A number.
+    Number(u64),
+    /// A name.
+    Name(&'static str),
+}
+
+impl LockSpec {
+    /// How locks are written.
+    pub const FORMS: &'static [&'static str] =
+        &["sherman", "alock", "alock:LOCAL,REMOTE", "farlock"];
+
+    /// The budgets of an ALock; none for other locks.
+    pub fn budgets(self) -> Option<Budgets> {
+        match self {
+            LockSpec::Alock(budgets) => Some(budgets.unwrap_or(Budgets::ALTERNATE)),
+            LockSpec::Sherman | LockSpec::Farlock => None,
+        }
+    }
+
+    /// What the lock needs before anything connects.
+    pub fn layout(self, options: &LockOptions) -> LockLayout {
+        match self {
+            LockSpec::Sherman => LockLayout {
+                lock_bytes: sherman::LOCK_BYTES,
+                memory: options.sherman_memory,
+                descriptor_bytes: 0,
+                tier_bytes: TicketLock::BYTES,
+            },
+            LockSpec::Alock(_) => LockLayout {
+                lock_bytes: alock::LOCK_BYTES,
+                memory: MemoryKind::Host,
+                descriptor_bytes: DESCRIPTOR_BYTES,
+                tier_bytes: 0,
+            },
+            LockSpec::Farlock => LockLayout {
+                lock_bytes: farlock::LOCK_BYTES,
+                memory: MemoryKind::Host,
+                descriptor_bytes: DESCRIPTOR_BYTES,
+                tier_bytes: 0,
+            },
+        }
+    }
+
+    /// Every parameter that the lock has, in force: for results.
+    pub fn params(self, options: &LockOptions) -> BTreeMap<&'static str, Param> {
+        let mut params = BTreeMap::new();
+        params.insert("slots", Param::Number(u64::from(options.slots)));
+        match self {
+            LockSpec::Sherman => {
+                let handover = match options.sherman_handover.unwrap_or(0) {
+                    sherman::UNLIMITED.. => Param::Name("unlimited"),
+                    limit => Param::Number(u64::from(limit)),
+                };
+                params.insert("handover", handover);
+                let memory = match options.sherman_memory {
+                    MemoryKind::Host => "host",
+                    MemoryKind::Device => "device",
+                };
+                params.insert("memory", Param::Name(memory));
+            }
+            LockSpec::Alock(_) | LockSpec::Farlock => {
+                params.insert("descriptors", Param::Number(options.descriptors as u64));
+            }
+        }
+        if let Some(budgets) = self.budgets() {
+            params.insert("local_budget", Param::Number(budgets.of(Cohort::Local)));
+            params.insert("remote_budget", Param::Number(budgets.of(Cohort::Remote)));
+        }
+        params
+    }
+
+    /// Reads a list of locks separated by commas, `sherman,alock:20,5,farlock`: a number belongs to the lock
+    /// before it.
+    ///
+    /// # Errors
+    /// When a lock of the list is not understood.
+    pub fn parse_list(list: &str) -> Result<Vec<Self>, ParseLockError> {
+        let mut names: Vec<String> = Vec::new();
+        for part in list.split(',') {
+            match names.last_mut() {
+                Some(last)
+                    if last.contains(':') && part.starts_with(|c: char| c.is_ascii_digit()) =>
+                {
+                    last.push(',');
+                    last.push_str(part);
+                }
+                _ => names.push(part.to_owned()),
+            }
+        }
+        names.iter().map(|name| name.parse()).collect()
+    }
+}
+
+fn parse_budgets(text: &str) -> Result<Budgets, String> {
+    let Some((local, remote)) = text.split_once(',') else {
+        return Err(format!(
+            "{text:?} is one budget, it takes a local and a remote one, as in alock:20,5"
+        ));
+    };
+    let parse = |which: &str, text: &str| match text.parse::<u32>().map(NonZeroU32::new) {
+        Ok(Some(budget)) => Ok(budget),
+        Ok(None) => Err(format!(
+            "the {which} budget is 0, and a cohort without a grant would wait for ever"
+        )),
+        Err(error) => Err(format!(
+            "the {which} budget {text:?} is no number from 1 to {}: {error}",
+            u32::MAX
+        )),
+    };
+    Ok(Budgets {
+        local: parse("local", local)?,
+        remote: parse("remote", remote)?,
+    })
+}
+
+impl FromStr for LockSpec {
+    type Err = ParseLockError;
+
+    fn from_str(name: &str) -> Result<Self, ParseLockError> {
+        let fail = |why: String| ParseLockError {
+            name: name.to_owned(),
+            why,
+        };
+        let (lock, parameters) = match name.split_once(':') {
+            Some((lock, parameters)) => (lock, Some(parameters)),
+            None => (name, None),
+        };
+        match (lock, parameters) {
+            ("sherman", None) => Ok(LockSpec::Sherman),
+            ("farlock", None) => Ok(LockSpec::Farlock),
+            ("alock", None) => Ok(LockSpec::Alock(None)),
+            ("alock", Some(text)) => Ok(LockSpec::Alock(Some(parse_budgets(text).map_err(fail)?))),
+            ("sherman" | "farlock", Some(_)) => Err(fail(format!("{lock} takes no parameters"))),
+            _ => Err(fail("it does not exist".to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for LockSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockSpec::Sherman => f.write_str("sherman"),
+            LockSpec::Alock(None) => f.write_str("alock"),
+            LockSpec::Alock(Some(Budgets { local, remote })) => write!(f, "alock:{local},{remote}"),
+            LockSpec::Farlock => f.write_str("farlock"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budgets(local: u32, remote: u32) -> Budgets {
+        let budget = |n| NonZeroU32::new(n).expect("not 0");
+        Budgets {
+            local: budget(local),
+            remote: budget(remote),
+        }
+    }
+
+    #[test]
+    fn names_come_back_as_they_were_typed() {
+        for name in ["sherman", "alock", "alock:1,1", "alock:20,5", "farlock"] {
+            let spec: LockSpec = name.parse().expect(name);
+            assert_eq!(spec.to_string(), name);
+        }
+        assert_eq!(
+            "alock:20,5".parse(),
+            Ok(LockSpec::Alock(Some(budgets(20, 5))))
+        );
+        assert_eq!(
+            "alock".parse::<LockSpec>().map(LockSpec::budgets),
+            Ok(Some(budgets(1, 1)))
+        );
+        assert_eq!(
+            "farlock".parse::<LockSpec>().map(LockSpec::budgets),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_and_what_exists() {
+        for (name, why) in [
+            ("farlok", "does not exist"),
+            ("", "does not exist"),
+            ("Farlock", "does not exist"),
+            ("alock:", "one budget"),
+            ("alock:5", "one budget"),
+            ("alock:0,5", "the local budget is 0"),
+            ("alock:5,0", "the remote budget is 0"),
+            ("alock:5,x", "the remote budget \"x\""),
+            ("alock:5, 5", "the remote budget \" 5\""),
+            ("alock:1,2,3", "the remote budget \"2,3\""),
+            ("alock:4294967296,1", "the local budget \"4294967296\""),
+            ("farlock:5,1", "takes no parameters"),
+            ("sherman:4", "takes no parameters"),
+        ] {
+            let error = name.parse::<LockSpec>().expect_err(name);
+            let text = error.to_string();
+            assert!(text.contains(why), "{name}: {text}");
+            assert!(
+                text.contains(&format!("{name:?}")) && text.contains("alock:LOCAL,REMOTE"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_keep_budgets_with_their_lock() {
+        let list = LockSpec::parse_list("sherman,alock:20,5,farlock,alock").expect("a list");
+        assert_eq!(
+            list.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["sherman", "alock:20,5", "farlock", "alock"]
+        );
+        assert!(LockSpec::parse_list("sherman,,farlock").is_err());
+        assert!(LockSpec::parse_list("sherman,5").is_err());
+        assert!(LockSpec::parse_list("alock:1").is_err());
+    }
+
+    #[test]
+    fn parameters_tell_what_is_in_force() {
+        let options = LockOptions {
+            slots: 16,
+            ..LockOptions::default()
+        };
+        let params = |name: &str| name.parse::<LockSpec>().expect(name).params(&options);
+        assert_eq!(
+            params("sherman"),
+            BTreeMap::from([
+                ("slots", Param::Number(16)),
+                ("handover", Param::Number(4)),
+                ("memory", Param::Name("host")),
+            ])
+        );
+        assert_eq!(
+            params("alock:20,5"),
+            BTreeMap::from([
+                ("slots", Param::Number(16)),
+                ("descriptors", Param::Number(8)),
+                ("local_budget", Param::Number(20)),
+                ("remote_budget", Param::Number(5)),
+            ])
+        );
+        assert_eq!(
+            params("farlock"),
+            BTreeMap::from([
+                ("slots", Param::Number(16)),
+                ("descriptors", Param::Number(8)),
+            ])
+        );
+    }
+}

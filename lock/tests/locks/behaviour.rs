@@ -1,0 +1,203 @@
+//! What tells the locks apart: their verbs, their budgets, their order.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use dmtree_cluster::sim::{Profile, Sim, SimConfig, SwapKind};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
+use dmtree_lock::{Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack};
+
+/// One lock and one page on node 0, and clients on given nodes.
+struct Bench {
+    sim: Sim,
+    plan: LockPlan,
+    monitor: Rc<Monitor>,
+    page: GlobalAddr,
+    clients: Vec<NodeId>,
+}
+
+impl Bench {
+    fn new(name: &str, handover: Option<u32>, clients: &[u16]) -> Self {
+        let clients: Vec<NodeId> = clients.iter().copied().map(NodeId).collect();
+        let mut map = MemoryMap::new(clients.iter().map(|node| node.0).max().unwrap_or(0) + 1);
+        let page = map.reserve(NodeId(0), MemoryKind::Host, 1024, 64);
+        let options = LockOptions {
+            slots: 1,
+            sherman_handover: handover,
+            ..LockOptions::default()
+        };
+        let spec = name.parse().expect(name);
+        let plan = LockPlan::reserve(spec, options, &mut map, &[NodeId(0)], &clients);
+        let mut config = SimConfig::new(Profile::by_name("cx3-fdr").expect("a profile"));
+        config.swap = SwapKind::Native;
+        let sim = Sim::new(&config, &map).expect("memory");
+        let monitor = Rc::new(Monitor::new(plan.table()));
+        Self {
+            sim,
+            plan,
+            monitor,
+            page,
+            clients,
+        }
+    }
+
+    fn lock(&self) -> GlobalAddr {
+        self.plan.table().lock(NodeId(0), 0)
+    }
+
+    /// Each client takes the lock again and again until `until_ns`, works and writes a word back.
+    fn closed_loop(&mut self, until_ns: u64, work_ns: u64) {
+        for (number, node) in self.clients.clone().into_iter().enumerate() {
+            let ep = self.sim.endpoint(node, number as u16);
+            let mut lock = self
+                .plan
+                .client(ClientId(number as u32), Some(Rc::clone(&self.monitor)));
+            let (at, page) = (self.lock(), self.page);
+            self.sim.spawn(&ep.clone(), async move {
+                while ep.now() < until_ns {
+                    let guard = lock.acquire(&ep, at).await.expect("granted");
+                    ep.work(work_ns).await;
+                    let writes: [(GlobalAddr, &[u64]); 1] = [(page, &[1])];
+                    let write_back = WriteBack {
+                        path: DataPath::Loopback,
+                        writes: &writes,
+                    };
+                    lock.release(&ep, guard, write_back)
+                        .await
+                        .expect("released");
+                }
+            });
+        }
+        self.sim.run().expect("everybody ends");
+    }
+
+    fn grants(&self) -> [u64; 2] {
+        let counters = self.monitor.counters(self.lock());
+        Cohort::ALL.map(|cohort| counters.grants(cohort))
+    }
+}
+
+/// Verbs of an acquire and a release with one word to write back, of a client alone.
+fn verbs_alone(name: &str, node: u16, path: DataPath) -> u64 {
+    let mut bench = Bench::new(name, Some(4), &[node]);
+    let ep = bench.sim.endpoint(NodeId(node), 0);
+    let mut lock = bench
+        .plan
+        .client(ClientId(0), Some(Rc::clone(&bench.monitor)));
+    let (at, page) = (bench.lock(), bench.page);
+    bench.sim.spawn(&ep.clone(), async move {
+        let guard = lock.acquire(&ep, at).await.expect("granted");
+        let writes: [(GlobalAddr, &[u64]); 1] = [(page, &[7])];
+        lock.release(
+            &ep,
+            guard,
+            WriteBack {
+                path,
+                writes: &writes,
+            },
+        )
+        .await
+        .expect("released");
+    });
+    bench.sim.run().expect("it ends");
+    assert_eq!(
+        bench.sim.host_words(NodeId(0))[page.offset() as usize / 8],
+        7,
+        "{name}"
+    );
+    bench.sim.stats().verbs
+}
+
+#[test]
+fn uncontended_costs_are_those_of_the_protocols() {
+    let (cpu, loopback) = (DataPath::Cpu, DataPath::Loopback);
+    // CAS; WRITE page, WRITE 0.
+    assert_eq!(verbs_alone("sherman", 1, cpu), 3);
+    assert_eq!(verbs_alone("sherman", 0, loopback), 3);
+    assert_eq!(verbs_alone("sherman", 0, cpu), 2);
+    // Swap; WRITE victim, READ; WRITE page, CAS tail.
+    assert_eq!(verbs_alone("alock", 1, cpu), 5);
+    assert_eq!(verbs_alone("alock", 0, loopback), 1);
+    assert_eq!(verbs_alone("alock", 0, cpu), 0);
+    // Swap; WRITE flag and victim, READ; FAA, WRITE flag; READ owner; WRITE page, WRITE owner, CAS tail.
+    assert_eq!(verbs_alone("farlock", 1, cpu), 9);
+    assert_eq!(verbs_alone("farlock", 0, loopback), 1);
+    assert_eq!(verbs_alone("farlock", 0, cpu), 0);
+}
+
+#[test]
+fn alock_shares_by_its_budgets() {
+    // Four clients of each cohort in a closed loop: both queues always have somebody.
+    let share = |name: &str| {
+        let mut bench = Bench::new(name, None, &[0, 0, 0, 0, 1, 1, 2, 2]);
+        bench.closed_loop(3_000_000, 1000);
+        let [local, remote] = bench.grants();
+        local as f64 / remote as f64
+    };
+    for (name, expected) in [
+        ("alock", 1.0),
+        ("alock:1,1", 1.0),
+        ("alock:20,5", 4.0),
+        ("alock:2,6", 1.0 / 3.0),
+    ] {
+        let found = share(name);
+        assert!(
+            (found / expected - 1.0).abs() < 0.1,
+            "{name}: {found} local grants to a remote one"
+        );
+    }
+}
+
+#[test]
+fn sherman_hands_over_within_a_compute_server_up_to_its_limit() {
+    // Verbs a grant: 3 when every grant goes through the global word, fewer when some are handed over.
+    let verbs_a_grant = |handover| {
+        let mut bench = Bench::new("sherman", handover, &[1, 1, 1, 1]);
+        bench.closed_loop(2_000_000, 1000);
+        bench.sim.stats().verbs as f64 / bench.grants()[1] as f64
+    };
+    // One compute server alone: n hand-overs, each with 1 verb, then one through the word, with 3.
+    for (handover, expected) in [
+        (None, 3.0),
+        (Some(0), 3.0),
+        (Some(1), 2.0),
+        (Some(4), 1.4),
+        (Some(8), 11.0 / 9.0),
+        (Some(u32::MAX), 1.0),
+    ] {
+        let found = verbs_a_grant(handover);
+        assert!(
+            (found - expected).abs() < 0.02,
+            "{handover:?}: {found} verbs a grant"
+        );
+    }
+}
+
+#[test]
+fn farlock_serves_the_cohorts_in_the_order_of_their_requests() {
+    // Requests 20 us apart, longer than a remote one needs for its ticket, while client 0 holds the lock.
+    let order = [0, 1, 0, 0, 2, 0, 1, 2, 2, 0];
+    let mut bench = Bench::new("farlock", None, &order);
+    let served = Rc::new(RefCell::new(Vec::new()));
+    let waited = Rc::new(Cell::new(0));
+    for (number, node) in bench.clients.clone().into_iter().enumerate() {
+        let ep = bench.sim.endpoint(node, number as u16);
+        let mut lock = bench
+            .plan
+            .client(ClientId(number as u32), Some(Rc::clone(&bench.monitor)));
+        let (at, served, waited) = (bench.lock(), Rc::clone(&served), Rc::clone(&waited));
+        bench.sim.spawn(&ep.clone(), async move {
+            ep.sleep(number as u64 * 20_000).await;
+            let guard = lock.acquire(&ep, at).await.expect("granted");
+            served.borrow_mut().push(number);
+            ep.work(if number == 0 { 300_000 } else { 1000 }).await;
+            waited.set(waited.get().max(ep.now()));
+            lock.release(&ep, guard, WriteBack::NONE)
+                .await
+                .expect("released");
+        });
+    }
+    bench.sim.run().expect("everybody ends");
+    assert_eq!(*served.borrow(), (0..order.len()).collect::<Vec<_>>());
+    assert!(waited.get() > 300_000);
+}
