@@ -114,6 +114,9 @@ pub trait Endpoint {
     /// Waits until `predicate` holds for the `count` words at `addr`, which lie in one line of the own node's
     /// host memory, and returns them. Each word is read by an acquire load; a predicate over several words
     /// sees each at some instant of its own.
+    ///
+    /// # Panics
+    /// When the words do not lie in one line.
     async fn wait_until<P: FnMut(&[u64]) -> bool>(
         &self,
         addr: GlobalAddr,

@@ -24,7 +24,7 @@
 //! * Only an aligned 8-byte word is read or written at one instant. A longer WRITE lands word by word in
 //!   increasing address order; a longer READ may mix old and new words.
 //! * RNIC atomics are atomic among themselves, per node. Against CPU stores and read-modify-writes of the same
-//!   word they are NOT. Words that any RNIC atomic touches are modified through the RNIC only, also by their
+//!   word they are NOT, nor against WRITEs: what changes the word between an atomic's read and its write is lost. Words that any RNIC atomic touches are modified through the RNIC only, also by their
 //!   own host, or never concurrently.
 
 mod addr;
@@ -33,6 +33,7 @@ pub mod conformance;
 mod endpoint;
 mod error;
 mod memory_map;
+mod prefetch;
 pub mod sim;
 mod verb;
 
@@ -41,4 +42,5 @@ pub use chunks::{ChunkAllocator, ChunkHeap, DEFAULT_CHUNK_BYTES, SetupAllocator}
 pub use endpoint::{Capabilities, Endpoint, Line, PollBackoff, WaitBounds, WaitFor};
 pub use error::{Error, Result};
 pub use memory_map::{MemoryKind, MemoryMap};
+pub use prefetch::prefetch;
 pub use verb::{Chain, Op, Slot, Verb};

@@ -83,6 +83,9 @@ impl Verb {
     }
 }
 
+/// Verbs a chain has at most.
+pub(crate) const MAX_VERBS: usize = 511;
+
 /// Names a verb of a chain, to fetch its result by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
@@ -92,6 +95,8 @@ pub struct Slot(u32);
 /// A chain owns the bytes that its WRITEs send and its READs bring, so that they stay valid while the fabric
 /// works on them whatever becomes of the future that posted it. It is reusable: [`Chain::clear`] keeps the
 /// allocations.
+///
+/// It has less than 512 verbs of less than 4 GiB each.
 ///
 /// Order within a chain is that of one queue pair (see [the contract](crate#the-contract)): WRITE→anything,
 /// READ→READ, atomic→READ and atomic→atomic take effect in posting order; READ→WRITE, READ→atomic and
@@ -157,6 +162,10 @@ impl Chain {
         if let Some(node) = self.node() {
             assert_eq!(node, addr.node(), "a chain goes to one node");
         }
+        assert!(
+            self.verbs.len() < MAX_VERBS,
+            "a chain has at most {MAX_VERBS} verbs"
+        );
         let word = self.data.len() as u32;
         self.data.resize(self.data.len() + words, 0);
         self.verbs.push(Verb {
@@ -173,9 +182,11 @@ impl Chain {
     /// Appends a READ of `len` bytes.
     ///
     /// # Panics
-    /// Here and in the other appending calls, when the chain already goes to another node.
+    /// Here and in the other appending calls, when the chain already goes to another node, is full, or the verb is
+    /// too long.
     pub fn read(&mut self, addr: GlobalAddr, len: usize) -> Slot {
-        self.push(Op::Read { len: len as u32 }, addr, len.div_ceil(8))
+        let bytes = u32::try_from(len).expect("a verb has less than 4 GiB");
+        self.push(Op::Read { len: bytes }, addr, len.div_ceil(8))
     }
 
     /// Appends a WRITE of `bytes`.

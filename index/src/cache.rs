@@ -15,35 +15,84 @@ use std::sync::Arc;
 use dmtree_cluster::GlobalAddr;
 use parking_lot::RwLock;
 
+use crate::Inner;
 use crate::page::PageView;
 
-/// A copy of an inner page's used part.
-#[derive(Debug)]
-struct CachedPage {
-    addr: GlobalAddr,
-    /// The sequence word of the page when it was copied.
-    seq: u64,
-    low: u64,
-    /// None on the right edge of the level.
-    high: Option<u64>,
-    /// The separators, then as many children: a search touches few lines.
-    entries: Box<[u64]>,
-}
+/// A copy of an inner page's used part, in one piece of memory: a search waits for little more than one access to
+/// it, however cold it is.
+///
+/// Words: address, sequence word when it was copied, low fence, high fence, 1 when there is a high fence, the
+/// separators, as many children.
+#[derive(Clone, Debug)]
+struct CachedPage(Arc<[u64]>);
+
+const ADDR: usize = 0;
+const COPIED_SEQ: usize = 1;
+const LOW: usize = 2;
+const HIGH: usize = 3;
+const HAS_HIGH: usize = 4;
+const HEADER: usize = 5;
 
 impl CachedPage {
+    fn new(addr: GlobalAddr, page: &PageView<'_>, inner: &Inner<'_>) -> Self {
+        let high = page.high();
+        let header = [
+            addr.to_bits(),
+            page.seq(),
+            page.low(),
+            high.unwrap_or(0),
+            u64::from(high.is_some()),
+        ];
+        let separators = inner.entries().map(|(separator, _)| separator);
+        let children = inner.entries().map(|(_, child)| child.to_bits());
+        Self(
+            header
+                .into_iter()
+                .chain(separators)
+                .chain(children)
+                .collect(),
+        )
+    }
+
+    fn addr(&self) -> GlobalAddr {
+        GlobalAddr::from_bits(self.0[ADDR])
+    }
+
+    fn seq(&self) -> u64 {
+        self.0[COPIED_SEQ]
+    }
+
+    fn low(&self) -> u64 {
+        self.0[LOW]
+    }
+
     fn covers(&self, key: u64) -> bool {
-        self.low <= key && self.high.is_none_or(|high| key < high)
+        self.low() <= key && (self.0[HAS_HIGH] == 0 || key < self.0[HIGH])
     }
 
     fn child(&self, key: u64) -> GlobalAddr {
-        let (separators, children) = self.entries.split_at(self.entries.len() / 2);
-        let index = separators.partition_point(|separator| *separator <= key);
+        let entries = &self.0[HEADER..];
+        let (separators, children) = entries.split_at(entries.len() / 2);
+        // Counting reads all the lines at once; halving would wait for one after the other.
+        let index: usize = separators
+            .iter()
+            .map(|separator| usize::from(*separator <= key))
+            .sum();
         GlobalAddr::from_bits(children[index.saturating_sub(1)])
     }
 
-    /// Bytes that it takes, its place in the map included (a key and a pointer).
+    fn id(&self, level: u8) -> CacheId {
+        CacheId {
+            level,
+            low: self.low(),
+            addr: self.addr(),
+            seq: self.seq(),
+        }
+    }
+
+    /// Bytes that it takes, its place in the map (a key and a pointer) and its reference counts included.
     fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.entries) + 16
+        size_of_val(&*self.0) + size_of::<u64>() + size_of::<Self>() + 2 * size_of::<usize>()
     }
 }
 
@@ -54,34 +103,34 @@ impl CachedPage {
 #[derive(Clone, Debug, Default)]
 struct Level {
     lows: Vec<u64>,
-    pages: Vec<Arc<CachedPage>>,
+    pages: Vec<CachedPage>,
 }
 
 impl Level {
-    fn get(&self, low: u64) -> Option<&Arc<CachedPage>> {
+    fn get(&self, low: u64) -> Option<&CachedPage> {
         let place = self.lows.binary_search(&low).ok()?;
         Some(&self.pages[place])
     }
 
     /// The page with the highest low fence that is not beyond `key`.
-    fn before(&self, key: u64) -> Option<&Arc<CachedPage>> {
+    fn before(&self, key: u64) -> Option<&CachedPage> {
         let place = self.lows.partition_point(|low| *low <= key);
         Some(&self.pages[place.checked_sub(1)?])
     }
 
     /// Adds a page, and returns the one in whose place it is.
-    fn insert(&mut self, page: Arc<CachedPage>) -> Option<Arc<CachedPage>> {
-        match self.lows.binary_search(&page.low) {
+    fn insert(&mut self, page: CachedPage) -> Option<CachedPage> {
+        match self.lows.binary_search(&page.low()) {
             Ok(place) => Some(std::mem::replace(&mut self.pages[place], page)),
             Err(place) => {
-                self.lows.insert(place, page.low);
+                self.lows.insert(place, page.low());
                 self.pages.insert(place, page);
                 None
             }
         }
     }
 
-    fn remove(&mut self, low: u64) -> Option<Arc<CachedPage>> {
+    fn remove(&mut self, low: u64) -> Option<CachedPage> {
         let place = self.lows.binary_search(&low).ok()?;
         self.lows.remove(place);
         Some(self.pages.remove(place))
@@ -116,22 +165,13 @@ impl IndexPages {
             self.levels.resize_with(level + 1, Level::default);
         }
         let known = self.levels[level].get(id.low);
-        if known.is_some_and(|known| known.addr == addr && known.seq > id.seq) {
+        if known.is_some_and(|known| known.addr() == addr && known.seq() > id.seq) {
             // Somebody else read it later, and was faster here.
             return Some(id);
         }
-        let separators = inner.entries().map(|(separator, _)| separator);
-        let children = inner.entries().map(|(_, child)| child.to_bits());
-        let entries = separators.chain(children).collect();
-        let copy = CachedPage {
-            addr,
-            seq: id.seq,
-            low: id.low,
-            high: page.high(),
-            entries,
-        };
+        let copy = CachedPage::new(addr, page, &inner);
         self.bytes += copy.bytes();
-        if let Some(old) = self.levels[level].insert(Arc::new(copy)) {
+        if let Some(old) = self.levels[level].insert(copy) {
             self.bytes -= old.bytes();
         }
         Some(id)
@@ -144,7 +184,7 @@ impl IndexPages {
     fn is_current(&self, id: &CacheId) -> bool {
         let level = self.levels.get(usize::from(id.level).wrapping_sub(1));
         let page = level.and_then(|level| level.get(id.low));
-        page.is_some_and(|page| page.addr == id.addr && page.seq == id.seq)
+        page.is_some_and(|page| page.addr() == id.addr && page.seq() == id.seq)
     }
 }
 
@@ -196,14 +236,17 @@ impl IndexCache {
             page.covers(key).then(|| Hit {
                 child: page.child(key),
                 child_level: index as u8,
-                parent: CacheId {
-                    level: index as u8 + 1,
-                    low: page.low,
-                    addr: page.addr,
-                    seq: page.seq,
-                },
+                parent: page.id(index as u8 + 1),
             })
         })
+    }
+
+    /// Hints that `key` is looked up soon: brings the page that leads to its leaf near.
+    pub fn hint(&self, key: u64) {
+        let pages = self.pages.read();
+        if let Some(page) = pages.levels.first().and_then(|level| level.before(key)) {
+            dmtree_cluster::prefetch(bytemuck::cast_slice(&page.0));
+        }
     }
 
     /// The root page and its level, as far as is known. A root that has grown since still leads everywhere, by

@@ -95,7 +95,6 @@ where
     let barrier = scenario.barrier(2);
     let found = Shared::<Found>::default();
     let rounds = bed.rounds();
-    // One side on the host itself every other time would be loopback; remote and remote is the harder case.
     for (side, node) in [1, 2].into_iter().enumerate() {
         let found = found.clone();
         let (mine, theirs) = (places[side], places[1 - side]);

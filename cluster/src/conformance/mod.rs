@@ -41,6 +41,7 @@ mod lost;
 mod order;
 mod results;
 mod scenario;
+mod succession;
 mod visibility;
 mod waits;
 mod words;
@@ -134,6 +135,7 @@ pub fn must_tests<B: TestBed>() -> Vec<MustTest<B>> {
         dekker::tests(),
         words::tests(),
         visibility::tests(),
+        succession::tests(),
         atomics::tests(),
         cpu::tests(),
         waits::tests(),

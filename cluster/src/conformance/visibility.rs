@@ -24,18 +24,6 @@ pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
             run: remote_cpu,
         },
         MustTest {
-            name: "completed WRITEs of several clients, one over the other",
-            contract: "a completed remote verb is before later verbs of anybody: the last WRITE of a word stays, \
-                       and nobody sees it go back",
-            run: turns,
-        },
-        MustTest {
-            name: "a completed WRITE, under WRITEs of others",
-            contract: "a completed remote verb is visible to later verbs of anybody: what it replaced is gone, \
-                       whatever else is on its way",
-            run: contended,
-        },
-        MustTest {
             name: "CPU stores before a post",
             contract: "CPU stores before a post precede that verb",
             run: stores_then_post,
@@ -220,89 +208,6 @@ fn remote_cpu<B: TestBed>(bed: &B) -> Outcome {
     let last = memory.words(words, WORDS);
     ensure!(last == [rounds; WORDS], "{words} holds {last:?} in the end");
     Ok(())
-}
-
-fn turns<B: TestBed>(bed: &B) -> Outcome {
-    let mut scenario = Scenario::new(bed, 3);
-    let words = scenario.host(0, WORDS as u64);
-    let last = words.word(WORDS as u64 - 1);
-    let rounds = bed.rounds() * 3;
-    // Three threads of a node take turns; who has had its WRITE's completion tells the next by the CPU.
-    let turn = scenario.host(1, 1);
-    for place in 0..3u16 {
-        scenario.client(1, place, move |ep| async move {
-            for round in (u64::from(place) + 1..=rounds).step_by(3) {
-                let wait = WaitFor::new("conformance: turn", turn);
-                ep.wait_until(turn, 1, wait, |words| words[0] + 1 == round)
-                    .await?;
-                let start = ep.random() as usize % WORDS;
-                ep.write_words(words.word(start as u64), &[round; WORDS][start..])
-                    .await?;
-                ep.store(turn, round, Ordering::Release).await?;
-            }
-            Ok(())
-        });
-    }
-    for node in [0, 2] {
-        scenario.client(node, 1, move |ep| async move {
-            let patience = Patience::new(&ep);
-            let mut before = 0;
-            while before < rounds {
-                let found = if node == 0 {
-                    ep.load(last, Ordering::Acquire).await?
-                } else {
-                    ep.read_u64(last).await?
-                };
-                ensure!(
-                    found >= before,
-                    "a word that WRITE {before} had reached went back to {found}"
-                );
-                before = found;
-                patience.check(&ep, "the last WRITE")?;
-                ep.work(ep.random() % 200).await;
-            }
-            Ok(())
-        });
-    }
-    let memory = scenario.run(bed)?;
-    let found = memory.word(last);
-    ensure!(
-        found == rounds,
-        "WRITE {rounds} was the last, the word holds {found}"
-    );
-    Ok(())
-}
-
-fn contended<B: TestBed>(bed: &B) -> Outcome {
-    let mut scenario = Scenario::new(bed, 4);
-    let words = scenario.host(0, WORDS as u64);
-    let rounds = bed.rounds();
-    for me in 1..7u16 {
-        scenario.client(me % 3 + 1, me, move |ep| async move {
-            let tag = u64::from(me) << 32;
-            for round in 1..=rounds {
-                let mine = tag | round;
-                // One word under WRITEs of many, or many.
-                let last = if ep.random().is_multiple_of(2) {
-                    1
-                } else {
-                    WORDS
-                };
-                ep.write_words(words, &[mine; WORDS][..last]).await?;
-                let mut found = [0; WORDS];
-                ep.read_words(words, &mut found[..last.max(2)]).await?;
-                // Others may have written since, but nothing of before is left.
-                let old = |word: &&u64| **word == 0 || **word >> 32 == tag >> 32 && **word < mine;
-                let old = found[..last].iter().find(old);
-                ensure!(
-                    old.is_none(),
-                    "after WRITE {mine:#x} completed, a READ brings {old:#x?}"
-                );
-            }
-            Ok(())
-        });
-    }
-    scenario.run(bed).map(|_| ())
 }
 
 fn stores_then_post<B: TestBed>(bed: &B) -> Outcome {

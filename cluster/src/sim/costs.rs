@@ -6,6 +6,10 @@ use super::queue::Time;
 /// Payload bytes up to which holds of an engine are looked up instead of computed.
 const TABLE_BYTES: usize = 4096;
 
+/// CPU time without memory access that may be added to that of the next access: a search in a page. More than
+/// that would enter an RNIC's engine visibly too early when a post comes next.
+const MAX_DEFERRED: Time = 200_000;
+
 /// Parameters in picoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
@@ -20,11 +24,17 @@ pub(super) struct Costs {
     pub atomics_per_qp: u32,
     pub atomics_block: bool,
     pub miss_each_verb: bool,
+    pub qp_window: Time,
     pub cpu_hit: Time,
     pub cpu_transfer: Time,
     pub cpu_memory: Time,
     pub cpu_stream: Time,
     pub cpu_fence: Time,
+    /// CPU time up to this is folded into the next access that costs more; 0 in hostile runs, which interleave
+    /// every access.
+    pub foldable: Time,
+    /// CPU time without memory access, up to this, is added to that of the next access; 0 in hostile runs.
+    pub deferrable: Time,
     read_byte_ns: f64,
     link_bytes_per_ns: f64,
     engine: Vec<u32>,
@@ -36,7 +46,8 @@ fn time(ns: f64) -> Time {
 }
 
 impl Costs {
-    pub(super) fn new(profile: &Profile) -> Self {
+    pub(super) fn new(profile: &Profile, hostile: bool) -> Self {
+        let foldable = time(profile.cpu_hit_ns.value) + time(profile.cpu_fence_ns.value);
         Self {
             post: time(profile.post_ns.value),
             completion: time(profile.completion_ns.value),
@@ -48,12 +59,15 @@ impl Costs {
             atomic_address: time(profile.atomic_address_ns.value),
             atomics_per_qp: profile.atomics_per_qp.value.max(1),
             atomics_block: profile.atomics_block.value,
+            qp_window: time(profile.qp_window_ns.value).max(1),
             miss_each_verb: profile.qp_miss_charge.value == MissCharge::Verb,
             cpu_hit: time(profile.cpu_hit_ns.value),
             cpu_transfer: time(profile.cpu_transfer_ns.value),
             cpu_memory: time(profile.cpu_memory_ns.value),
             cpu_stream: time(profile.cpu_stream_line_ns.value),
             cpu_fence: time(profile.cpu_fence_ns.value),
+            foldable: if hostile { 0 } else { foldable },
+            deferrable: if hostile { 0 } else { MAX_DEFERRED },
             read_byte_ns: profile.read_byte_ns.value,
             link_bytes_per_ns: profile.link_bytes_per_ns.value,
             engine: (0..=TABLE_BYTES)

@@ -56,18 +56,25 @@ impl SimEndpoint {
     /// all.
     fn spend(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();
-        let hit = world.costs.cpu_hit + world.costs.cpu_fence;
-        let hostile = world.config.hostile;
-        let client = &mut world.clients[self.client as usize];
-        if cost <= hit && client.debt < MAX_DEBT && !hostile {
-            client.debt += cost;
+        if self.fold(&mut world, cost) {
             return Delay {
                 endpoint: self,
                 until: 0,
             };
         }
-        let total = cost + std::mem::take(&mut client.debt);
+        let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
         self.pass(&mut world, total)
+    }
+
+    /// Folds `cost` into what the client's next access costs, if it is a hit's.
+    #[inline]
+    fn fold(&self, world: &mut World, cost: Time) -> bool {
+        let client = &mut world.clients[self.client as usize];
+        let folds = cost <= world.costs.foldable && client.debt < MAX_DEBT;
+        if folds {
+            client.debt += cost;
+        }
+        folds
     }
 
     /// Lets `total` pass: at once when nothing else would happen meanwhile, by an event otherwise.
@@ -100,20 +107,47 @@ impl SimEndpoint {
         Ok(world.cpu_cost(self.client, addr, words, writes))
     }
 
+    /// A CPU access to one word, which costs `fence` beyond its line: at once when its time is folded into a later
+    /// access's, else when its time has passed.
+    #[inline]
+    async fn word<T>(
+        &self,
+        what: &'static str,
+        addr: GlobalAddr,
+        writes: bool,
+        fence: bool,
+        access: impl FnOnce(&mut World) -> T,
+    ) -> Result<T> {
+        let delay = {
+            let mut world = self.world.borrow_mut();
+            let world = &mut *world;
+            world.check_cpu(self.client, what, addr, 1)?;
+            let fence = if fence { world.costs.cpu_fence } else { 0 };
+            let cost = world.line_cost(self.client, addr, writes) + fence;
+            if self.fold(world, cost) {
+                return Ok(access(world));
+            }
+            let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+            self.pass(world, total)
+        };
+        delay.await;
+        Ok(access(&mut self.world.borrow_mut()))
+    }
+
     async fn read_modify_write(
         &self,
         what: &'static str,
         addr: GlobalAddr,
         change: impl FnOnce(u64) -> Option<u64>,
     ) -> Result<u64> {
-        let cost = self.cpu(what, addr, 1, true)? + self.world.borrow().costs.cpu_fence;
-        self.spend(cost).await;
-        let mut world = self.world.borrow_mut();
-        let found = world.cpu_load(addr);
-        if let Some(value) = change(found) {
-            world.cpu_store(addr, value);
-        }
-        Ok(found)
+        let access = |world: &mut World| {
+            let found = world.cpu_load(addr);
+            if let Some(value) = change(found) {
+                world.cpu_store(addr, value);
+            }
+            found
+        };
+        self.word(what, addr, true, true, access).await
     }
 }
 
@@ -247,19 +281,14 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn load(&self, addr: GlobalAddr, _: Ordering) -> Result<u64> {
-        let cost = self.cpu("CPU load", addr, 1, false)?;
-        self.spend(cost).await;
-        Ok(self.world.borrow_mut().cpu_load(addr))
+        let access = |world: &mut World| world.cpu_load(addr);
+        self.word("CPU load", addr, false, false, access).await
     }
 
     async fn store(&self, addr: GlobalAddr, value: u64, order: Ordering) -> Result<()> {
-        let mut cost = self.cpu("CPU store", addr, 1, true)?;
-        if order == Ordering::SeqCst {
-            cost += self.world.borrow().costs.cpu_fence;
-        }
-        self.spend(cost).await;
-        self.world.borrow_mut().cpu_store(addr, value);
-        Ok(())
+        let fence = order == Ordering::SeqCst;
+        let access = |world: &mut World| world.cpu_store(addr, value);
+        self.word("CPU store", addr, true, fence, access).await
     }
 
     async fn swap(&self, addr: GlobalAddr, value: u64, _: Ordering) -> Result<u64> {
@@ -318,6 +347,14 @@ impl Endpoint for SimEndpoint {
             [word] => self.store(addr, *word, Ordering::Release).await,
             _ => {
                 let cost = self.cpu("CPU copy", addr, words.len(), true)?;
+                if self.one_line(addr, words.len()) {
+                    self.spend(cost).await;
+                    let mut world = self.world.borrow_mut();
+                    for (index, word) in words.iter().enumerate() {
+                        world.cpu_store(addr.word(index as u64), *word);
+                    }
+                    return Ok(());
+                }
                 let access = {
                     let mut world = self.world.borrow_mut();
                     let debt = world.clients[self.client as usize].debt;
@@ -404,7 +441,19 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn work(&self, ns: u64) {
-        self.spend_now(from_ns(ns)).await;
+        let cost = from_ns(ns);
+        {
+            let mut world = self.world.borrow_mut();
+            let deferrable = world.costs.deferrable;
+            let debt = &mut world.clients[self.client as usize].debt;
+            // Not on top of a full debt: a loop of nothing else must not stop time.
+            if cost <= deferrable && *debt < deferrable {
+                // Nobody can see when within the next access's delay it passes.
+                *debt += cost;
+                return;
+            }
+        }
+        self.spend_now(cost).await;
     }
 
     async fn sleep(&self, ns: u64) {
@@ -431,6 +480,12 @@ impl Endpoint for SimEndpoint {
 }
 
 impl SimEndpoint {
+    /// Whether a copy is so short that it happens at one instant: within a line. Hostile runs tear these too.
+    fn one_line(&self, addr: GlobalAddr, words: usize) -> bool {
+        let start = addr.offset() as usize % crate::LINE_BYTES;
+        start + words * 8 <= crate::LINE_BYTES && !self.world.borrow().config.hostile
+    }
+
     /// Lets `cost` pass on the clock, with the debt of hits before it.
     fn spend_now(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();

@@ -9,6 +9,9 @@ use crate::GlobalAddr;
 /// The pseudo queue pair of CPU copies.
 const CPU_QP: u32 = u32::MAX;
 
+/// Hostile mode: the longest time by which a CPU access is late. Some transfers of a line.
+const HOSTILE_CPU: Time = from_ns(200);
+
 impl World {
     pub(super) fn core(&self, client: u32) -> u8 {
         self.clients[client as usize].core
@@ -22,6 +25,22 @@ impl World {
         }
     }
 
+    /// What a CPU access of the line at `addr` costs, and takes the line.
+    #[inline]
+    pub(super) fn line_cost(&mut self, client: u32, addr: GlobalAddr, writes: bool) -> Time {
+        let core = self.core(client);
+        let start = addr.offset() as usize;
+        let space = &mut self.nodes[usize::from(addr.node().0)].spaces[0];
+        // The access itself comes an event later, unless it hits.
+        space.prefetch(start, 8);
+        let cost = match space.touch(start, core, writes) {
+            LineState::Hit => self.costs.cpu_hit,
+            LineState::Elsewhere => self.costs.cpu_transfer,
+            LineState::Memory => self.costs.cpu_memory,
+        };
+        cost + self.cpu_delay()
+    }
+
     /// What a CPU access of `words` words from `addr` costs, and takes the lines.
     pub(super) fn cpu_cost(
         &mut self,
@@ -32,39 +51,36 @@ impl World {
     ) -> Time {
         let core = self.core(client);
         let start = addr.offset() as usize;
-        let first = start / crate::LINE_BYTES;
-        let last = (start + words * 8 - 1) / crate::LINE_BYTES;
         let space = &mut self.nodes[usize::from(addr.node().0)].spaces[0];
-        // The access itself comes an event later.
         space.prefetch(start, words * 8);
-        let mut dearest = 0;
-        let mut more = 0;
-        for line in first..=last {
-            let (cost, stream) = match space.touch(line * crate::LINE_BYTES, core, writes) {
-                LineState::Hit => (self.costs.cpu_hit, self.costs.cpu_hit),
-                LineState::Elsewhere => (self.costs.cpu_transfer, self.costs.cpu_stream),
-                LineState::Memory => (self.costs.cpu_memory, self.costs.cpu_stream),
-            };
-            // The first miss is waited for, the prefetcher brings the lines behind it.
-            if cost > dearest {
-                more += if dearest > 0 { self.costs.cpu_hit } else { 0 };
-                dearest = cost;
-            } else {
-                more += stream;
-            }
-        }
-        let total = dearest + more;
-        if self.config.hostile {
-            total + self.upto(from_ns(200))
+        let [hits, elsewhere, memory] = space.touch_all(start, words * 8, core, writes);
+        let misses = elsewhere + memory;
+        let costs = &self.costs;
+        // The dearest miss is waited for, the prefetcher brings the lines behind it.
+        let wait = if elsewhere > 0 {
+            costs.cpu_transfer
+        } else if memory > 0 {
+            costs.cpu_memory
         } else {
-            total
+            0
+        };
+        let total = wait + misses.saturating_sub(1) * costs.cpu_stream + hits * costs.cpu_hit;
+        total + self.cpu_delay()
+    }
+
+    /// In hostile mode, what a CPU access takes longer at random.
+    #[inline]
+    fn cpu_delay(&mut self) -> Time {
+        if self.config.hostile {
+            self.upto(HOSTILE_CPU)
+        } else {
+            0
         }
     }
 
     pub(super) fn cpu_load(&mut self, addr: GlobalAddr) -> u64 {
         let now = self.now;
-        self.space(addr)
-            .load(addr.offset() as usize, now, Reader::Cpu)
+        self.space(addr).cpu_load(addr.offset() as usize, now)
     }
 
     pub(super) fn cpu_store(&mut self, addr: GlobalAddr, value: u64) {
@@ -72,15 +88,15 @@ impl World {
         let start = addr.offset() as usize;
         let node = usize::from(addr.node().0);
         self.lose_atomics(node, start, 8);
-        self.space(addr)
-            .store(start, &value.to_ne_bytes(), now, Reader::Cpu);
-        self.wake_watchers(node);
+        if self.nodes[node].spaces[0].cpu_store(start, value, now) {
+            self.wake_watchers(node);
+        }
     }
 
-    /// A CPU's change of a word under an RNIC atomic is lost when that writes.
+    /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
     pub(super) fn lose_atomics(&mut self, node: usize, start: usize, len: usize) {
         for window in &mut self.nodes[node].atomics {
-            window.cpu_changed |= (start..start + len).contains(&window.start);
+            window.changed |= (start..start + len).contains(&window.start);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use memmap2::MmapMut;
 
-use super::pending::{BUCKETS, Pending};
+use super::pending::{BUCKETS, Counts, Pending, bucket};
 use super::queue::Time;
 use crate::LINE_BYTES;
 
@@ -20,10 +20,29 @@ const WATCH_BUCKETS: usize = 1024;
 
 /// Who has a line in its cache.
 mod owner {
+    use super::LineState;
+
     /// No core, as far as is known.
     pub(super) const NONE: u8 = 0;
     /// More than one core; an exclusive owner is its core's number plus 1.
     pub(super) const SHARED: u8 = u8::MAX;
+
+    /// Core `me` accesses the line of `owner`.
+    #[inline]
+    pub(super) fn touch(owner: &mut u8, me: u8, writes: bool) -> LineState {
+        let state = match *owner {
+            own if own == me => LineState::Hit,
+            NONE => LineState::Memory,
+            SHARED if !writes => LineState::Hit,
+            _ => LineState::Elsewhere,
+        };
+        *owner = match state {
+            LineState::Elsewhere if !writes => SHARED,
+            LineState::Hit if !writes => *owner,
+            _ => me,
+        };
+        state
+    }
 }
 
 /// One memory, host or device, of one node.
@@ -31,9 +50,8 @@ mod owner {
 pub(crate) struct Space {
     pub(super) memory: MmapMut,
     pub(super) len: usize,
-    /// Pending READs and WRITEs by block.
-    pub(super) read_counts: Vec<u16>,
-    pub(super) write_counts: Vec<u16>,
+    /// Pending accesses by block.
+    pub(super) counts: Vec<Counts>,
     pub(super) pending: Vec<Option<Pending>>,
     /// Numbers of pending accesses.
     pub(super) live: Vec<u32>,
@@ -73,8 +91,7 @@ impl Space {
         Ok(Self {
             memory,
             len,
-            read_counts: vec![0; BUCKETS],
-            write_counts: vec![0; BUCKETS],
+            counts: vec![Counts::default(); BUCKETS],
             pending: Vec::new(),
             live: Vec::new(),
             free: Vec::new(),
@@ -109,16 +126,42 @@ impl Space {
         u64::from_ne_bytes(bytes)
     }
 
+    /// The CPU reads the aligned word at `start` at the instant `now`.
+    #[inline]
+    pub(crate) fn cpu_load(&mut self, start: usize, now: Time) -> u64 {
+        if self.counts[bucket(start)].writes > 0 {
+            self.settle(start, 8, now, Reader::Cpu);
+        }
+        self.word(start)
+    }
+
+    /// The CPU writes the aligned word at `start` at the instant `now`; says whether somebody may have to be woken.
+    #[inline]
+    pub(crate) fn cpu_store(&mut self, start: usize, value: u64, now: Time) -> bool {
+        let counts = self.counts[bucket(start)];
+        if counts.reads > 0 || counts.writes > 0 {
+            self.store(start, &value.to_ne_bytes(), now, Reader::Cpu);
+            return true;
+        }
+        self.memory[start..start + 8].copy_from_slice(&value.to_ne_bytes());
+        let line = start / LINE_BYTES;
+        let watched = self.watch_counts[line % WATCH_BUCKETS] > 0;
+        if watched {
+            self.wake(line);
+        }
+        watched
+    }
+
     /// As [`Space::prefetch`], for bytes that may not exist, and for a CPU: with the state of their lines.
     pub(crate) fn hint(&self, start: usize, len: usize) {
         if let Some(bytes) = start
             .checked_add(len)
             .and_then(|end| self.memory.get(start..end))
         {
-            super::prefetch::lines(bytes);
+            crate::prefetch(bytes);
             let lines = start / LINE_BYTES..(start + len).div_ceil(LINE_BYTES);
             if let Some(owners) = self.owners.get(lines) {
-                super::prefetch::lines(owners);
+                crate::prefetch(owners);
             }
         }
     }
@@ -126,14 +169,14 @@ impl Space {
     /// Hints that these bytes are needed soon; it has no effect but on the simulator's own speed.
     #[inline]
     pub(crate) fn prefetch(&self, start: usize, len: usize) {
-        super::prefetch::lines(&self.memory[start..start + len]);
+        crate::prefetch(&self.memory[start..start + len]);
     }
 
     // --- instants ---------------------------------------------------------------------------------------------
 
     /// Changes these bytes at the instant `at`, after pending READs that had read them took the old ones.
     pub(super) fn put(&mut self, start: usize, bytes: &[u8], at: Instants, by_nic: bool) {
-        if Self::crowded(&self.read_counts, start, bytes.len()) {
+        if self.crowded(start, bytes.len(), |counts| counts.reads) {
             self.capture(start, bytes.len(), at);
         }
         self.memory[start..start + bytes.len()].copy_from_slice(bytes);
@@ -219,21 +262,25 @@ impl Space {
     }
 
     /// What core `core` of the node finds when it accesses the line at `start`, and from then on.
+    #[inline]
     pub(crate) fn touch(&mut self, start: usize, core: u8, writes: bool) -> LineState {
-        let owner = &mut self.owners[start / LINE_BYTES];
-        let me = core + 1;
-        let state = match *owner {
-            own if own == me => LineState::Hit,
-            owner::NONE => LineState::Memory,
-            owner::SHARED if !writes => LineState::Hit,
-            _ => LineState::Elsewhere,
-        };
-        *owner = match state {
-            LineState::Elsewhere if !writes => owner::SHARED,
-            LineState::Hit if !writes => *owner,
-            _ => me,
-        };
-        state
+        owner::touch(&mut self.owners[start / LINE_BYTES], core + 1, writes)
+    }
+
+    /// As [`Space::touch`], for all lines of these bytes: how many hit, are elsewhere, and are in memory.
+    pub(crate) fn touch_all(
+        &mut self,
+        start: usize,
+        len: usize,
+        core: u8,
+        writes: bool,
+    ) -> [u64; 3] {
+        let lines = start / LINE_BYTES..(start + len).div_ceil(LINE_BYTES);
+        let mut found = [0; 3];
+        for line in &mut self.owners[lines] {
+            found[owner::touch(line, core + 1, writes) as usize] += 1;
+        }
+        found
     }
 }
 
@@ -316,7 +363,7 @@ mod tests {
         space.end_write(write, 400);
         space.copy(64, bytemuck::cast_slice_mut(&mut out), 400, Reader::Cpu);
         assert_eq!(out, [7; 4]);
-        assert!(space.live.is_empty() && space.write_counts.iter().all(|count| *count == 0));
+        assert!(space.live.is_empty() && space.counts.iter().all(|count| count.writes == 0));
     }
 
     #[test]

@@ -22,7 +22,6 @@ mod endpoint;
 mod host;
 mod memory;
 mod pending;
-mod prefetch;
 mod profile;
 mod queue;
 mod requester;

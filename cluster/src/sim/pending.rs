@@ -120,21 +120,41 @@ pub(super) const BUCKETS: usize = 4096;
 /// Bytes a bucket's block has.
 const BLOCK_BYTES: usize = 1024;
 
+/// The bucket of an aligned word.
+#[inline]
+pub(super) const fn bucket(start: usize) -> usize {
+    start / BLOCK_BYTES % BUCKETS
+}
+
+/// Accesses that are pending in a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) reads: u16,
+    pub(super) writes: u16,
+}
+
 impl Space {
-    pub(super) fn blocks(start: usize, len: usize) -> impl Iterator<Item = usize> {
-        (start / BLOCK_BYTES..=(start + len - 1) / BLOCK_BYTES).map(|block| block % BUCKETS)
-    }
-
-    /// Whether an access of these bytes may overlap an access that is counted in `counts`.
+    /// Whether an access of these bytes may overlap a pending one that `which` counts.
     #[inline]
-    pub(super) fn crowded(counts: &[u16], start: usize, len: usize) -> bool {
-        Self::blocks(start, len).any(|bucket| counts[bucket] > 0)
+    pub(super) fn crowded(&self, start: usize, len: usize, which: impl Fn(&Counts) -> u16) -> bool {
+        let (first, last) = (start / BLOCK_BYTES, (start + len - 1) / BLOCK_BYTES);
+        (first..=last).any(|block| which(&self.counts[block % BUCKETS]) > 0)
     }
 
-    pub(super) fn counts_mut(&mut self, access: &Access) -> &mut [u16] {
-        match access {
-            Access::Read { .. } => &mut self.read_counts,
-            Access::Write { .. } => &mut self.write_counts,
+    /// Counts an access of these bytes in, or out.
+    fn count(&mut self, start: usize, len: usize, access: &Access, add: bool) {
+        let (first, last) = (start / BLOCK_BYTES, (start + len - 1) / BLOCK_BYTES);
+        for block in first..=last {
+            let counts = &mut self.counts[block % BUCKETS];
+            let count = match access {
+                Access::Read { .. } => &mut counts.reads,
+                Access::Write { .. } => &mut counts.writes,
+            };
+            if add {
+                *count += 1;
+            } else {
+                *count -= 1;
+            }
         }
     }
 
@@ -146,10 +166,7 @@ impl Space {
         access: Access,
         data: Vec<u8>,
     ) -> u32 {
-        let counts = self.counts_mut(&access);
-        for bucket in Self::blocks(start, len) {
-            counts[bucket] += 1;
-        }
+        self.count(start, len, &access, true);
         self.sequence += 1;
         let place = self.live.len();
         let pending = Pending {
@@ -174,10 +191,7 @@ impl Space {
         let pending = self.pending[id as usize]
             .take()
             .expect("pending until it is removed");
-        let counts = self.counts_mut(&pending.access);
-        for bucket in Self::blocks(pending.start, pending.len) {
-            counts[bucket] -= 1;
-        }
+        self.count(pending.start, pending.len, &pending.access, false);
         self.live.swap_remove(pending.place);
         if let Some(moved) = self.live.get(pending.place) {
             self.pending[*moved as usize].as_mut().expect("live").place = pending.place;
@@ -252,7 +266,7 @@ impl Space {
         nic_at: Time,
         qp: u32,
     ) -> (u32, Time) {
-        if Self::crowded(&self.write_counts, start, payload.len()) {
+        if self.crowded(start, payload.len(), |counts| counts.writes) {
             for id in &self.live {
                 let other = self.pending[*id as usize].as_ref().expect("live");
                 if let Access::Write {
@@ -330,7 +344,7 @@ impl Space {
 
     /// Carries out, up to `now`, what pending writes have done to these bytes as `reader` sees it.
     pub(super) fn settle(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
-        if !Self::crowded(&self.write_counts, start, len) {
+        if !self.crowded(start, len, |counts| counts.writes) {
             return;
         }
         if let Reader::Nic = reader {

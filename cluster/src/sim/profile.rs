@@ -71,6 +71,8 @@ pub struct Profile {
     /// Queue-pair state cache: (active queue pairs an RNIC, M READs/s a machine that sends and serves).
     /// Up to the first row nothing is missed.
     pub qp_cache: Param<&'static [(u32, f64)]>,
+    /// A queue pair is active when it was used within this time: its state competes for the cache.
+    pub qp_window_ns: Param<f64>,
     /// Whether the queue-pair cache is modelled at all.
     pub qp_cache_on: bool,
     /// What a miss is charged to.
@@ -166,6 +168,10 @@ impl Profile {
                 ],
                 RC_SWARM,
             ),
+            qp_window_ns: param(
+                4e6,
+                "assumed: tens of thousands of messages, many times the table's largest cache",
+            ),
             qp_cache_on: true,
             qp_miss_charge: param(MissCharge::Chain, "assumed"),
             cpu_hit_ns: param(1.5, "assumed: L1/L2 hit"),
@@ -241,6 +247,7 @@ impl Profile {
             row("atomics_per_qp", &self.atomics_per_qp),
             row("atomics_block", &self.atomics_block),
             row("qp_cache", &self.qp_cache),
+            row("qp_window_ns", &self.qp_window_ns),
             row("qp_miss_charge", &self.qp_miss_charge),
             row("cpu_hit_ns", &self.cpu_hit_ns),
             row("cpu_transfer_ns", &self.cpu_transfer_ns),

@@ -27,6 +27,8 @@ pub(super) struct QueuePair {
     pub(super) last_read: Time,
     pub(super) last_atomic: Time,
     pub(super) last_response: Time,
+    /// The window of time in which it was last used.
+    pub(super) window: u64,
 }
 
 /// A chain in flight.
@@ -79,15 +81,33 @@ impl World {
             last_read: 0,
             last_atomic: 0,
             last_response: 0,
+            window: u64::MAX,
         });
         self.qp_of[thread][usize::from(to)] = id;
-        // Each end is state in its own RNIC; a loopback queue pair has both in one.
-        for end in [from, to] {
-            let node = &mut self.nodes[usize::from(end)];
-            node.queue_pairs += 1;
-            node.miss = self.costs.miss(node.queue_pairs);
-        }
         id
+    }
+
+    /// Counts the queue pair as active at both ends, for the RNICs' caches of queue-pair state. Each end is state
+    /// in its own RNIC; a loopback queue pair has both in one.
+    fn use_queue_pair(&mut self, qp: u32) {
+        let window = self.now / self.costs.qp_window;
+        let state = &mut self.qps[qp as usize];
+        let counted = std::mem::replace(&mut state.window, window) == window;
+        for end in [state.from, state.to] {
+            let node = &mut self.nodes[usize::from(end)];
+            if node.window != window {
+                let over = std::mem::take(&mut node.active);
+                node.active_before = if node.window + 1 == window { over } else { 0 };
+                node.window = window;
+                node.miss = self.costs.miss(node.active_before);
+            }
+            if !counted {
+                node.active += 1;
+                if node.active > node.active_before {
+                    node.miss = self.costs.miss(node.active);
+                }
+            }
+        }
     }
 
     /// Takes the chain and posts it; the operation's number is what [`World::collect`] wants back.
@@ -199,6 +219,8 @@ impl World {
         let op = self.ops[id as usize].as_mut().expect("in flight");
         let qp = op.qp;
         let (from, to) = (self.qps[qp as usize].from, self.qps[qp as usize].to);
+        self.use_queue_pair(qp);
+        let op = self.ops[id as usize].as_mut().expect("in flight");
         let node = &mut self.nodes[usize::from(from)];
         // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
         // engine is then entered in the order of events.

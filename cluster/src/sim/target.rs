@@ -6,7 +6,7 @@ use super::memory::Reader;
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time};
 use super::requester::{InFlight, SEGMENT_END};
-use super::world::{HOSTILE, World};
+use super::world::World;
 use crate::Op;
 
 /// A first-come-first-served stage of an RNIC.
@@ -31,7 +31,7 @@ pub(super) struct AtomicWindow {
     pub(super) op: u32,
     pub(super) verb: u32,
     pub(super) before: u64,
-    pub(super) cpu_changed: bool,
+    pub(super) changed: bool,
 }
 
 /// Entries of the table by which atomics of one address are serialised: 512 slots by the low bits of the
@@ -139,10 +139,11 @@ impl World {
                         .max(state.last_atomic);
                     let node = &mut self.nodes[target];
                     let slot = start / 8 % ATOMIC_SLOTS;
-                    let ready = ready.max(node.atomic_addresses[slot].free_at);
-                    let begin = node.atomic_unit.enter(ready, self.costs.atomic_unit);
+                    // Who waits for its address does not keep the unit from others.
+                    let accepted = node.atomic_unit.enter(ready, self.costs.atomic_unit);
+                    let begin =
+                        node.atomic_addresses[slot].enter(accepted, self.costs.atomic_address);
                     let done = begin + self.costs.atomic_address;
-                    node.atomic_addresses[slot].free_at = done;
                     if self.costs.atomics_block {
                         node.receive.free_at = node.receive.free_at.max(done);
                     }
@@ -163,7 +164,7 @@ impl World {
         if bytes <= 8 {
             0
         } else if self.config.hostile {
-            self.upto(HOSTILE)
+            self.upto(self.hostile_limit())
         } else {
             self.costs.transfer(bytes)
         }
@@ -204,7 +205,7 @@ impl World {
                 op: id,
                 verb: number,
                 before,
-                cpu_changed: false,
+                changed: false,
             });
         }
     }
@@ -224,6 +225,9 @@ impl World {
             for space in &mut self.nodes[target].spaces {
                 space.push_queue_pair(qp, now);
             }
+        }
+        if self.config.hostile && matches!(verb.op, Op::Write { .. }) {
+            self.lose_atomics(target, start, len);
         }
         let space = &mut self.nodes[target].spaces[usize::from(verb.addr.is_device())];
         match verb.op {
@@ -249,7 +253,7 @@ impl World {
                     .position(|window| (window.op, window.verb) == (id, number))
                 {
                     let window = windows.swap_remove(place);
-                    if window.cpu_changed {
+                    if window.changed {
                         found = window.before;
                     }
                 }
@@ -282,7 +286,11 @@ impl World {
         let back = if let Op::Read { len } = verb { len } else { 0 };
         if !is_write || last {
             let node = &mut self.nodes[usize::from(to)];
-            let miss = node.miss;
+            let miss = if last || self.costs.miss_each_verb {
+                node.miss
+            } else {
+                0
+            };
             let entered = node.send.enter(self.now, self.costs.engine(back) + miss);
             let wire = if from == to {
                 self.costs.loopback

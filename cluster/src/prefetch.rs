@@ -1,11 +1,11 @@
-//! Cache hints for the simulator's own speed.
+//! Cache hints.
 
 use crate::LINE_BYTES;
 
-/// Asks the CPU to fetch the lines of `bytes`: a tree of gigabytes is accessed at random, and a verb's arrival
-/// tells, hundreds of nanoseconds of real time ahead, what its effect will touch.
+/// Asks the CPU to fetch the lines of `bytes`. Structures of many megabytes are accessed at random, and what is
+/// accessed next is often known some work ahead. Nothing happens where the CPU has no such instruction.
 #[inline]
-pub(super) fn lines(bytes: &[u8]) {
+pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(LINE_BYTES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

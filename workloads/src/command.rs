@@ -1,0 +1,178 @@
+//! What `bench` and `figure` have in common: from options to printed and written results.
+
+use std::thread::available_parallelism;
+
+use crate::claims::{Claim, judge_figure_12};
+use crate::console::Console;
+use crate::csv_text::csv_text;
+use crate::error::{Failure, Result};
+use crate::figure12;
+use crate::files::{check_directory, check_file, write_whole};
+use crate::memory::{available_bytes, runs_that_fit};
+use crate::progress::Progress;
+use crate::report::RunRow;
+use crate::results::{conditions, json_text, report, write_all};
+use crate::run::{RunPlan, RunSpec, runs_of};
+use crate::settings::value::Place;
+use crate::settings::{Options, Settings, config_text, quick_options};
+use crate::sweep::run_all;
+use crate::table::{claims_text, runs_text};
+
+/// A command that runs a sweep and reports it.
+#[derive(Debug)]
+pub struct Command {
+    /// As typed, and in the report.
+    pub name: &'static str,
+    /// Of its result files.
+    pub file_name: &'static str,
+    /// Above its figures.
+    pub title: &'static str,
+    /// What it changes of the general defaults.
+    pub defaults: fn() -> Options,
+    /// What `--quick` changes of them.
+    pub quick: fn() -> Options,
+    /// Finds its claims in the rows of its runs.
+    pub judge: fn(&Settings, &[RunRow]) -> Vec<Claim>,
+}
+
+/// `dmtree bench`.
+pub const BENCH: Command = Command {
+    name: "bench",
+    file_name: "bench",
+    title: "Latency of the tree's operations, by lock",
+    defaults: Options::default,
+    quick: quick_options,
+    judge: |_, _| Vec::new(),
+};
+
+/// The command of a figure.
+///
+/// # Errors
+/// [`Failure::Usage`] when there is none, naming those that exist.
+pub fn figure(number: u32) -> Result<&'static Command> {
+    match number {
+        12 => Ok(&figure12::COMMAND),
+        _ => Err(Failure::Usage(format!(
+            "there is no figure {number} here; there is only 12"
+        ))),
+    }
+}
+
+/// Performs `command` with the options that were given; `only_print` prints the effective ones
+/// instead.
+///
+/// # Errors
+/// [`Failure::Usage`] before anything is run or written, [`Failure::Work`] afterwards.
+pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()> {
+    let quick = given.quick.is_some_and(|quick| quick.is_on());
+    let quick = if quick {
+        (command.quick)()
+    } else {
+        Options::default()
+    };
+    let outputs = given.or(quick).or((command.defaults)());
+    let settings = Settings::of(outputs)?;
+    if only_print {
+        let shown = Options {
+            out: settings.out.clone(),
+            json: settings.json.clone(),
+            csv: settings.csv.clone(),
+            ..settings.options.clone()
+        };
+        return Console::Stdout.print(&config_text(&shown)?);
+    }
+    let runs = runs_of(&settings);
+    let threads = threads_for(&settings, &runs)?;
+    check_outputs(&settings)?;
+
+    let total_ns = (settings.warmup + settings.window).as_nanos() as u64 * runs.len() as u64;
+    let progress = Progress::new(total_ns);
+    let outcomes = run_all(&runs, threads, |spec, abandon| {
+        RunPlan::new(&settings, spec)?.execute(&progress, abandon)
+    });
+    progress.end();
+    let outcomes = outcomes?;
+
+    let report = report(command.name, &settings, &outcomes, |rows| {
+        (command.judge)(&settings, rows)
+    })?;
+    if let Some(out) = &settings.out {
+        write_all(
+            out.path(),
+            command.file_name,
+            command.title,
+            &settings,
+            &outcomes,
+            &report,
+        )?;
+    }
+    let text = format!(
+        "{}: {}\n\n{}{}{}",
+        command.title,
+        conditions(&settings),
+        runs_text(&report.runs),
+        claims_text(&report.claims),
+        settings
+            .out
+            .as_ref()
+            .map_or_else(String::new, |out| format!("results are in {out}\n")),
+    );
+    let taken = [&settings.json, &settings.csv]
+        .into_iter()
+        .flatten()
+        .any(Place::is_stdout);
+    if let Some(place) = &settings.json {
+        write_data(place, &json_text(&report)?)?;
+    }
+    if let Some(place) = &settings.csv {
+        write_data(place, &csv_text(&report)?)?;
+    }
+    (if taken {
+        Console::Stderr
+    } else {
+        Console::Stdout
+    })
+    .print(&text)
+}
+
+/// On how many threads the runs fit into memory.
+fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
+    let mut most = 0;
+    for spec in runs {
+        most = most.max(RunPlan::new(settings, spec)?.bytes());
+    }
+    let cores = available_parallelism().map_or(1, |cores| cores.get());
+    runs_that_fit(most, available_bytes(), cores.min(runs.len()))
+}
+
+/// Finds out now what would keep results from being written after the work. The directory comes
+/// last, as it is made by this.
+fn check_outputs(settings: &Settings) -> Result<()> {
+    for (flag, place) in [("--json", &settings.json), ("--csv", &settings.csv)] {
+        if let Some(place) = place {
+            check_file(flag, place)?;
+        }
+    }
+    settings
+        .out
+        .as_ref()
+        .map_or(Ok(()), |out| check_directory("--out", out))
+}
+
+fn write_data(place: &Place, text: &str) -> Result<()> {
+    if place.is_stdout() {
+        Console::Stdout.print(text)
+    } else {
+        write_whole(place.path(), text)
+    }
+}
+
+/// The claims of Figure 12, data path by data path.
+pub(crate) fn figure_12_claims(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
+    settings
+        .data_paths
+        .each()
+        .iter()
+        .flat_map(|path| judge_figure_12(rows, *path))
+        .collect()
+}

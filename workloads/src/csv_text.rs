@@ -1,0 +1,134 @@
+//! Results as CSV: one line a class of a run.
+
+use serde::Serialize;
+
+use crate::error::{Failure, Result};
+use crate::report::{Class, Report};
+use dmtree_lock::DataPath;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    command: &'a str,
+    fabric: &'a str,
+    profile: &'a str,
+    lock: &'a str,
+    /// `name=value` pairs.
+    lock_params: String,
+    distribution: &'a str,
+    mix: &'a str,
+    keys: u64,
+    nodes: u16,
+    threads: u16,
+    lock_count: u32,
+    seed: u64,
+    page_format: &'a str,
+    data_path: DataPath,
+    warmup_s: f64,
+    seconds: f64,
+    class: Class,
+    ops: u64,
+    throughput_ops_s: f64,
+    mean_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p99_9_ns: Option<u64>,
+    p99_99_ns: Option<u64>,
+    p99_999_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+/// The runs as CSV text with a header; a percentile with too few samples is an empty field.
+///
+/// # Errors
+/// None in practice: it is written to memory.
+pub fn csv_text(report: &Report) -> Result<String> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Work(format!("cannot write CSV: {error}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for run in &report.runs {
+        let params: Vec<String> = run
+            .lock_params
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let latency = run.latency_ns;
+        writer
+            .serialize(Line {
+                command: &report.command,
+                fabric: &report.fabric,
+                profile: &report.profile,
+                lock: &run.lock,
+                lock_params: params.join(" "),
+                distribution: &run.distribution,
+                mix: &run.mix,
+                keys: run.keys,
+                nodes: run.nodes,
+                threads: run.threads,
+                lock_count: run.lock_count,
+                seed: run.seed,
+                page_format: &run.page_format,
+                data_path: run.data_path,
+                warmup_s: run.warmup_s,
+                seconds: run.seconds,
+                class: run.class,
+                ops: run.ops,
+                throughput_ops_s: run.throughput_ops_s,
+                mean_ns: latency.mean,
+                p50_ns: latency.p50,
+                p95_ns: latency.p95,
+                p99_ns: latency.p99,
+                p99_9_ns: latency.p99_9,
+                p99_99_ns: latency.p99_99,
+                p99_999_ns: latency.p99_999,
+                max_ns: latency.max,
+            })
+            .map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{RunRow, SCHEMA, Simulator};
+    use serde_json::Value;
+
+    #[test]
+    fn every_run_is_a_line_under_the_header() {
+        let mut row = RunRow {
+            lock: "alock:20,5".to_owned(),
+            ..RunRow::for_test()
+        };
+        row.lock_params.insert("local_budget", Value::from(20));
+        row.lock_params.insert("swap", Value::from("cas"));
+        row.latency_ns.p50 = Some(1234);
+        let report = Report {
+            schema: SCHEMA,
+            command: "bench".to_owned(),
+            version: "0",
+            fabric: "sim".to_owned(),
+            time: "virtual",
+            profile: "cx3-fdr".to_owned(),
+            config: Value::Null,
+            runs: vec![row.clone(), row],
+            simulator: Simulator::default(),
+            claims: Vec::new(),
+        };
+        let text = csv_text(&report).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let column = |name: &str| header.iter().position(|other| other == name).unwrap();
+        let lines: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(&lines[0][column("lock")], "alock:20,5");
+        assert_eq!(
+            &lines[0][column("lock_params")],
+            "local_budget=20 swap=\"cas\""
+        );
+        assert_eq!(&lines[0][column("p50_ns")], "1234");
+        assert_eq!(&lines[0][column("p99_ns")], "");
+        assert_eq!(&lines[0][column("data_path")], "cpu");
+    }
+}

@@ -1,0 +1,236 @@
+//! The closed-loop driver: every client has one operation in flight, and begins the next when it is
+//! done.
+//!
+//! Clients start at random within a stagger. Operations that BEGIN in the measured window count,
+//! however long they take, so that a long one is not cut off; those of the warm-up before it do
+//! not. After the window the clients go on, uncounted, until the last counted operation has ended:
+//! its contention stays what it was. That cool-down is bounded, as an unfair lock could starve an
+//! operation for as long as others go on.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use dmtree_cluster::{ClientId, Endpoint, NodeId};
+use dmtree_index::Tree;
+use dmtree_lock::LockProtocol;
+use rand::RngExt;
+
+use crate::distribution::{KeyChooser, client_rng};
+use crate::latency::Latencies;
+use crate::mix::{Mix, Operation};
+use crate::report::Class;
+
+/// Bits of a value that count a client's updates; the client is above them.
+const COUNTER_BITS: u32 = 40;
+
+/// The largest client whose values differ from every other's and from the loaded ones.
+pub const MAX_CLIENTS: u64 = (1 << (64 - COUNTER_BITS)) - 2;
+
+/// The value that `client` writes in its update number `counter`: nobody else's, and none of those
+/// loaded, which are below 2^40.
+pub fn unique_value(client: ClientId, counter: u64) -> u64 {
+    (u64::from(client.0) + 1) << COUNTER_BITS | counter & ((1 << COUNTER_BITS) - 1)
+}
+
+/// When clients start, what is measured, and when they stop; in nanoseconds of the fabric's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Clients start within this of the beginning.
+    pub stagger_ns: u64,
+    /// The measured window begins here.
+    pub window_start_ns: u64,
+    /// The measured window ends here.
+    pub window_end_ns: u64,
+    /// The latest end of the cool-down.
+    pub stop_ns: u64,
+}
+
+impl Schedule {
+    /// A stagger within a warm-up, a window, and a cool-down of a tenth of it at most (a
+    /// millisecond where that is less), from `start_ns` on.
+    pub fn new(start_ns: u64, stagger_ns: u64, warmup_ns: u64, window_ns: u64) -> Self {
+        let window_start_ns = start_ns + warmup_ns;
+        let window_end_ns = window_start_ns + window_ns;
+        Self {
+            stagger_ns,
+            window_start_ns,
+            window_end_ns,
+            stop_ns: window_end_ns + (window_ns / 10).max(1_000_000),
+        }
+    }
+
+    fn counts(&self, at_ns: u64) -> bool {
+        (self.window_start_ns..self.window_end_ns).contains(&at_ns)
+    }
+}
+
+/// Why a client gave up.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ClientFailure {
+    /// The tree, the lock or the fabric failed.
+    #[error(transparent)]
+    Tree(#[from] dmtree_index::Error),
+    /// A key that was loaded and never removed is not there.
+    #[error("key {key} was loaded and is not found by {}", .operation.name())]
+    NotFound {
+        /// The key.
+        key: u64,
+        /// What was asked of it.
+        operation: Operation,
+    },
+}
+
+/// What the clients of a run share: one executor thread, so cells do.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    local: RefCell<Latencies>,
+    remote: RefCell<Latencies>,
+    /// Counted operations that have begun and not ended.
+    in_flight: Cell<u64>,
+    failures: RefCell<Vec<(ClientId, ClientFailure)>>,
+}
+
+impl Outcome {
+    /// The first client that gave up, and how many did.
+    pub fn failure(&self) -> Option<(ClientId, ClientFailure, usize)> {
+        let failures = self.failures.borrow();
+        failures
+            .first()
+            .map(|(client, failure)| (*client, failure.clone(), failures.len()))
+    }
+
+    /// Whether a client gave up.
+    pub fn has_failed(&self) -> bool {
+        !self.failures.borrow().is_empty()
+    }
+
+    /// The latencies of local and of remote clients so far.
+    pub fn latencies(&self) -> (Latencies, Latencies) {
+        (self.local.borrow().clone(), self.remote.borrow().clone())
+    }
+
+    fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
+        let window_over = now_ns >= schedule.window_end_ns;
+        let over = window_over && (self.in_flight.get() == 0 || now_ns >= schedule.stop_ns);
+        over || self.has_failed()
+    }
+
+    fn record(&self, class: Class, ns: u64) {
+        let latencies = if class == Class::Local {
+            &self.local
+        } else {
+            &self.remote
+        };
+        latencies.borrow_mut().record(ns);
+    }
+}
+
+/// What one client is to do.
+#[derive(Clone, Debug)]
+pub struct ClientTask {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The node that hosts the pages: clients on it are local.
+    pub server: NodeId,
+    /// Which keys.
+    pub keys: KeyChooser,
+    /// Which operations.
+    pub mix: Mix,
+    /// When.
+    pub schedule: Schedule,
+}
+
+/// Runs one client until the schedule, or another client's failure, ends it.
+pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
+    task: ClientTask,
+    mut tree: Tree<E, L>,
+    outcome: Rc<Outcome>,
+) {
+    let client = tree.endpoint().client();
+    let class = if tree.endpoint().node() == task.server {
+        Class::Local
+    } else {
+        Class::Remote
+    };
+    let mut rng = client_rng(task.seed, client.0);
+    let offset = rng.random_range(0..=task.schedule.stagger_ns);
+    tree.endpoint().sleep(offset).await;
+    let mut updates = 0;
+    let mut draw = || (task.keys.draw(&mut rng), task.mix.draw(&mut rng));
+    let mut upcoming = [draw(), draw()];
+    loop {
+        let begin = tree.endpoint().now();
+        if outcome.is_over(&task.schedule, begin) {
+            return;
+        }
+        let counts = task.schedule.counts(begin);
+        if counts {
+            outcome.in_flight.set(outcome.in_flight.get() + 1);
+        }
+        let (key, operation) = upcoming[0];
+        upcoming = [upcoming[1], draw()];
+        // Drawn ahead for the speed of this process only; the operations are the same.
+        tree.hint(upcoming[0].0, upcoming[1].0);
+        let found = match operation {
+            Operation::Update => {
+                updates += 1;
+                tree.update(key, unique_value(client, updates)).await
+            }
+            Operation::Get => tree.get(key).await.map(|value| value.is_some()),
+        };
+        let failure = match found {
+            Ok(true) => None,
+            Ok(false) => Some(ClientFailure::NotFound { key, operation }),
+            Err(error) => Some(ClientFailure::Tree(error)),
+        };
+        if counts {
+            outcome.in_flight.set(outcome.in_flight.get() - 1);
+        }
+        if let Some(failure) = failure {
+            outcome.failures.borrow_mut().push((client, failure));
+            return;
+        }
+        if counts {
+            outcome.record(class, tree.endpoint().now() - begin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_of_one_client_and_none_of_the_loaded() {
+        let mut seen = std::collections::BTreeSet::new();
+        for client in [0, 1, 119, MAX_CLIENTS as u32 - 1] {
+            for counter in [1, 2, (1 << COUNTER_BITS) - 1] {
+                let value = unique_value(ClientId(client), counter);
+                assert!(
+                    value >= crate::settings::MAX_KEYS,
+                    "{value} may have been loaded"
+                );
+                assert!(seen.insert(value));
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_counts_where_it_begins() {
+        let schedule = Schedule::new(100, 5, 20, 1_000);
+        let counted: Vec<bool> = [100, 119, 120, 1_119, 1_120]
+            .iter()
+            .map(|at| schedule.counts(*at))
+            .collect();
+        assert_eq!(counted, [false, false, true, true, false]);
+        let outcome = Outcome::default();
+        assert!(!outcome.is_over(&schedule, 1_119));
+        assert!(outcome.is_over(&schedule, 1_120));
+        outcome.in_flight.set(1);
+        assert!(
+            !outcome.is_over(&schedule, 1_120),
+            "a counted operation has not ended"
+        );
+        assert!(outcome.is_over(&schedule, schedule.stop_ns), "not for ever");
+    }
+}

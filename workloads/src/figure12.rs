@@ -1,0 +1,64 @@
+//! Figure 12 of the FARLock paper (Hu et al., OSDI 2026, section 6): updates of Sherman's tree
+//! under its own lock and under FARLock, uniform and Zipf 0.99, tail latency of local and remote
+//! clients, throughput.
+//!
+//! The cluster is the paper's: 10 nodes of 12 threads, node 0 memory server and compute server.
+//! What differs: 10 M keys instead of 800 M, and a simulated cluster. Both ways to page data of
+//! local clients are run, as the paper does not say which it had; ALock is beside them, which the
+//! paper's figure does not have.
+
+use crate::claims::Claim;
+use crate::command::{Command, figure_12_claims};
+use crate::mix::Mix;
+use crate::report::RunRow;
+use crate::settings::choice::DataPaths;
+use crate::settings::quantity::{PositiveTime, Time};
+use crate::settings::value::Bounded;
+use crate::settings::{Options, Settings};
+
+/// `dmtree figure 12`.
+pub const COMMAND: Command = Command {
+    name: "figure 12",
+    file_name: "figure-12",
+    title: "Figure 12: tail latency of Sherman's tree, by page lock",
+    defaults,
+    quick,
+    judge,
+};
+
+fn defaults() -> Options {
+    let known = "every default is a value of its option";
+    Options {
+        lock: Some("sherman,farlock,alock".parse().expect(known)),
+        distribution: Some("uniform,zipf:0.99".parse().expect(known)),
+        nodes: Some(Bounded::new(10)),
+        threads: Some(Bounded::new(12)),
+        mix: Some(Mix::update()),
+        keys: Some(Bounded::new(10_000_000)),
+        data_path: Some(DataPaths::Both),
+        seconds: Some(PositiveTime::from_ns(3_000_000_000)),
+        warmup: Some(Time::from_ns(200_000_000)),
+        out: Some("results/figure-12".parse().expect(known)),
+        ..Options::default()
+    }
+}
+
+/// The slowest run, Sherman's lock under Zipf with local data by loopback, makes 83,000 local
+/// operations a second: the window has more than 10,000 of them, enough for P99.9.
+fn quick() -> Options {
+    Options {
+        keys: Some(Bounded::new(1_000_000)),
+        seconds: Some(PositiveTime::from_ns(150_000_000)),
+        warmup: Some(Time::from_ns(10_000_000)),
+        ..Options::default()
+    }
+}
+
+/// The claims are about updates.
+fn judge(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
+    if settings.mix == Mix::update() {
+        figure_12_claims(settings, rows)
+    } else {
+        Vec::new()
+    }
+}

@@ -1,0 +1,161 @@
+//! Result files: checked before the work, written whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Failure, Result};
+use crate::settings::value::Place;
+
+/// Makes sure that the file named by `flag` can be written, without writing it.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the flag and what is wrong.
+pub(crate) fn check_file(flag: &str, place: &Place) -> Result<()> {
+    if place.is_stdout() {
+        return Ok(());
+    }
+    let path = place.path();
+    let fail =
+        |why: String| Failure::Usage(format!("{flag}: cannot write {}: {why}", path.display()));
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(fail("it is a directory".to_owned())),
+        // A device or a pipe is written to directly; opening a pipe to try would end it for its
+        // reader.
+        Ok(found) if !found.is_file() => return Ok(()),
+        _ => {}
+    }
+    probe(directory_of(path)).map_err(|error| fail(error.to_string()))
+}
+
+/// Makes the directory named by `flag`, with those above it, and makes sure that files can be
+/// written there.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the flag and what is wrong.
+pub(crate) fn check_directory(flag: &str, place: &Place) -> Result<()> {
+    let path = place.path();
+    fs::create_dir_all(path)
+        .and_then(|()| probe(path))
+        .map_err(|error| {
+            Failure::Usage(format!(
+                "{flag}: cannot write into {}: {error}",
+                path.display()
+            ))
+        })
+}
+
+/// Writes `text` to `path`: a reader sees the old file or the whole new one, never a part.
+///
+/// # Errors
+/// [`Failure::Work`] naming the file and what is wrong, a full disk for example.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let fail =
+        |error: io::Error| Failure::Work(format!("cannot write {}: {error}", path.display()));
+    // Renaming onto a device or a pipe would replace it.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+        return file.write_all(text.as_bytes()).map_err(fail);
+    }
+    let part = beside(path);
+    let written = (|| {
+        let mut file = File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        // Without this a full disk may show only after the rename.
+        file.sync_all()?;
+        fs::rename(&part, path)
+    })();
+    written.map_err(|error| {
+        // It may not exist; the error that matters is the first one.
+        let _ = fs::remove_file(&part);
+        fail(error)
+    })
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A hidden name in the same directory (a rename must not cross file systems), of this process
+/// alone.
+fn beside(path: &Path) -> PathBuf {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    directory_of(path).join(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// Creates and removes a file in `directory`.
+fn probe(directory: &Path) -> io::Result<()> {
+    let path = beside(&directory.join("probe"));
+    File::create(&path)?;
+    fs::remove_file(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &Path) -> Place {
+        path.to_str().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn files_are_replaced_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        check_file("--json", &place(&path)).unwrap();
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "the check leaves nothing"
+        );
+        write_whole(&path, "first").unwrap();
+        write_whole(&path, "second").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_found_beforehand() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (flag, path) in [
+            ("--json", file.join("below")),
+            ("--csv", dir.path().join("no/such")),
+            ("--json", dir.path().to_owned()),
+        ] {
+            let error = check_file(flag, &place(&path)).unwrap_err();
+            assert!(
+                matches!(&error, Failure::Usage(text) if text.starts_with(flag)),
+                "{error}"
+            );
+        }
+        let error = check_directory("--out", &place(&file.join("below"))).unwrap_err();
+        assert!(
+            matches!(&error, Failure::Usage(text) if text.starts_with("--out")),
+            "{error}"
+        );
+        check_directory("--out", &place(&dir.path().join("a/b"))).unwrap();
+        assert!(dir.path().join("a/b").is_dir());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_told() {
+        let error = write_whole(Path::new("/dev/full"), "text").unwrap_err();
+        assert!(
+            matches!(&error, Failure::Work(text) if text.contains("/dev/full") && text.contains("space")),
+            "{error}"
+        );
+        assert!(
+            fs::metadata("/dev/full").is_ok_and(|found| !found.is_file()),
+            "still the device"
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Workloads, driver, results and figures of dmtree, and its command line.
+//!
+//! | concept | module |
+//! |---|---|
+//! | which keys: uniform, exact Zipf | [`distribution`], [`permutation`] |
+//! | which operations | [`mix`] |
+//! | closed-loop clients, warm-up, measured window | [`driver`] |
+//! | latency histograms and what may be read from them | [`latency`] |
+//! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
+//! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
+//! | published claims, and how the measured compares | [`claims`] |
+//! | options by flag and by TOML file | [`settings`] |
+//! | the commands | [`command`], [`figure12`], [`cli`] |
+
+pub mod claims;
+pub mod cli;
+pub mod command;
+mod console;
+pub mod csv_text;
+pub mod distribution;
+pub mod driver;
+mod error;
+pub mod figure12;
+mod files;
+pub mod hgrm;
+pub mod latency;
+mod memory;
+pub mod mix;
+pub mod permutation;
+pub mod plot;
+mod progress;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod settings;
+pub mod sweep;
+pub mod table;
+
+pub use error::{Failure, Result};
+pub use progress::Progress;

@@ -1,0 +1,369 @@
+//! Tail latency as an SVG figure: a panel for each distribution and class, a line for each lock.
+
+mod axis;
+mod style;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use axis::{LogAxis, tick_text};
+use style::{Style, pixel};
+
+use crate::error::{Failure, Result};
+use crate::latency::Percentile;
+use crate::report::{Class, RunRow};
+use crate::table::millions_text;
+
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+const MARGIN: f64 = 24.0;
+/// Left of a panel: tick labels and the axis' name.
+const AXIS_WIDTH: f64 = 74.0;
+const PANEL_WIDTH: f64 = 420.0;
+const PANEL_HEIGHT: f64 = 250.0;
+/// Above a panel: its title.
+const TITLE_HEIGHT: f64 = 34.0;
+/// Below a panel: tick labels and the axis' name.
+const FOOT_HEIGHT: f64 = 56.0;
+const HEAD_HEIGHT: f64 = 96.0;
+const TABLE_LINE: f64 = 22.0;
+const TABLE_COLUMN: f64 = 130.0;
+const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+const FAINT_GRID: RGBColor = RGBColor(0xf0, 0xf0, 0xf0);
+const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
+
+/// What a figure is told beside the results. `title` and `subtitle` are one line each.
+#[derive(Clone, Debug)]
+pub struct Caption {
+    /// What is shown.
+    pub title: String,
+    /// Under which conditions.
+    pub subtitle: String,
+}
+
+/// Draws `rows` (the runs of one data path) as an SVG document.
+///
+/// # Errors
+/// [`Failure::Work`] when drawing fails, which it does not: it goes to memory.
+pub fn tail_latency_svg(rows: &[RunRow], caption: &Caption) -> Result<String> {
+    let figure = Figure::of(rows);
+    let mut text = String::new();
+    let size = figure.size();
+    figure
+        .draw(
+            &SVGBackend::with_string(&mut text, size).into_drawing_area(),
+            caption,
+        )
+        .map_err(|error| Failure::Work(format!("cannot draw the figure: {error}")))?;
+    Ok(text)
+}
+
+struct Figure<'a> {
+    rows: &'a [RunRow],
+    locks: Vec<&'a str>,
+    distributions: Vec<&'a str>,
+    classes: Vec<Class>,
+    /// One for all panels, so that they can be compared.
+    axis: Option<LogAxis>,
+}
+
+impl<'a> Figure<'a> {
+    fn of(rows: &'a [RunRow]) -> Self {
+        let mut locks = Vec::new();
+        let mut distributions = Vec::new();
+        for row in rows {
+            if !locks.contains(&row.lock.as_str()) {
+                locks.push(row.lock.as_str());
+            }
+            if !distributions.contains(&row.distribution.as_str()) {
+                distributions.push(row.distribution.as_str());
+            }
+        }
+        let classes = [Class::Local, Class::Remote]
+            .into_iter()
+            .filter(|class| rows.iter().any(|row| row.class == *class))
+            .collect();
+        let values = rows
+            .iter()
+            .filter(|row| row.class != Class::All)
+            .flat_map(|row| row.latency_ns.percentiles())
+            .flatten();
+        Self {
+            rows,
+            locks,
+            distributions,
+            classes,
+            axis: LogAxis::over(values),
+        }
+    }
+
+    fn row(&self, lock: &str, distribution: &str, class: Class) -> Option<&RunRow> {
+        self.rows
+            .iter()
+            .find(|row| row.lock == lock && row.distribution == distribution && row.class == class)
+    }
+
+    fn panel_origin(&self, column: usize, line: usize) -> (f64, f64) {
+        (
+            MARGIN + AXIS_WIDTH + column as f64 * (PANEL_WIDTH + AXIS_WIDTH),
+            HEAD_HEIGHT + TITLE_HEIGHT + line as f64 * (TITLE_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT),
+        )
+    }
+
+    fn table_top(&self) -> f64 {
+        self.panel_origin(0, self.distributions.len()).1 - TITLE_HEIGHT + 14.0
+    }
+
+    fn size(&self) -> (u32, u32) {
+        // Two columns at least: the title and the legend want the room also above a single panel.
+        let (right, _) = self.panel_origin(self.classes.len().max(2), 0);
+        let table = MARGIN + 190.0 + self.locks.len() as f64 * TABLE_COLUMN;
+        let width = (right - AXIS_WIDTH).max(table) + MARGIN;
+        let height =
+            self.table_top() + (self.distributions.len() as f64 + 2.0) * TABLE_LINE + MARGIN + 8.0;
+        (width as u32, height as u32)
+    }
+
+    fn draw(&self, canvas: &Canvas<'_>, caption: &Caption) -> Drawn {
+        canvas.fill(&WHITE)?;
+        write(
+            canvas,
+            &caption.title,
+            (MARGIN, 30.0),
+            &Lettering {
+                bold: true,
+                ..Lettering::left(19)
+            },
+        )?;
+        write(
+            canvas,
+            &caption.subtitle,
+            (MARGIN, 54.0),
+            &Lettering::left(13),
+        )?;
+        self.legend(canvas)?;
+        for (line, distribution) in self.distributions.iter().enumerate() {
+            for (column, class) in self.classes.iter().enumerate() {
+                self.panel(
+                    canvas,
+                    distribution,
+                    *class,
+                    self.panel_origin(column, line),
+                )?;
+            }
+        }
+        self.throughput(canvas)?;
+        canvas.present()
+    }
+
+    fn legend(&self, canvas: &Canvas<'_>) -> Drawn {
+        let mut x = MARGIN;
+        for (index, lock) in self.locks.iter().enumerate() {
+            Style::of(index).draw(
+                canvas,
+                &[(x + 4.0, 82.0), (x + 24.0, 82.0), (x + 44.0, 82.0)],
+            )?;
+            write(canvas, lock, (x + 56.0, 82.0), &Lettering::left(14))?;
+            x += 56.0 + 9.0 * lock.chars().count() as f64 + 28.0;
+        }
+        Ok(())
+    }
+
+    fn panel(
+        &self,
+        canvas: &Canvas<'_>,
+        distribution: &str,
+        class: Class,
+        origin: (f64, f64),
+    ) -> Drawn {
+        let (left, top) = origin;
+        let (right, bottom) = (left + PANEL_WIDTH, top + PANEL_HEIGHT);
+        let title = format!("{distribution}, {class} clients");
+        write(
+            canvas,
+            &title,
+            (left, top - 14.0),
+            &Lettering {
+                bold: true,
+                ..Lettering::left(14)
+            },
+        )?;
+        let column = PANEL_WIDTH / Percentile::ALL.len() as f64;
+        let x = |index: usize| left + column * (index as f64 + 0.5);
+        for (index, percentile) in Percentile::ALL.iter().enumerate() {
+            line(canvas, (x(index), top), (x(index), bottom), FAINT_GRID)?;
+            write(
+                canvas,
+                percentile.name,
+                (x(index), bottom + 15.0),
+                &Lettering::centred(12),
+            )?;
+        }
+        write(
+            canvas,
+            "percentile",
+            ((left + right) / 2.0, bottom + 36.0),
+            &Lettering::centred(12),
+        )?;
+        let name = Lettering {
+            turned: true,
+            ..Lettering::centred(12)
+        };
+        write(
+            canvas,
+            "latency (µs, log scale)",
+            (left - 58.0, (top + bottom) / 2.0),
+            &name,
+        )?;
+        let Some(axis) = &self.axis else {
+            write(
+                canvas,
+                "too few samples",
+                ((left + right) / 2.0, (top + bottom) / 2.0),
+                &Lettering::centred(14),
+            )?;
+            return frame(canvas, origin);
+        };
+        let y = |value: f64| bottom - axis.share(value) * PANEL_HEIGHT;
+        for (tick, labelled) in &axis.ticks {
+            line(
+                canvas,
+                (left, y(*tick)),
+                (right, y(*tick)),
+                if *labelled { GRID } else { FAINT_GRID },
+            )?;
+            if *labelled {
+                let label = Lettering {
+                    anchor: Pos::new(HPos::Right, VPos::Center),
+                    ..Lettering::left(12)
+                };
+                write(canvas, &tick_text(*tick), (left - 8.0, y(*tick)), &label)?;
+            }
+        }
+        frame(canvas, origin)?;
+        for (index, lock) in self.locks.iter().enumerate() {
+            let Some(row) = self.row(lock, distribution, class) else {
+                continue;
+            };
+            // Side by side, so that equal values do not hide each other.
+            let aside = (index as f64 - (self.locks.len() as f64 - 1.0) / 2.0) * 9.0;
+            let points: Vec<_> = row
+                .latency_ns
+                .percentiles()
+                .into_iter()
+                .enumerate()
+                .filter_map(|(at, value)| Some((x(at) + aside, y(value? as f64))))
+                .collect();
+            Style::of(index).draw(canvas, &points)?;
+        }
+        Ok(())
+    }
+
+    /// A line for each distribution, a column for each lock, and the figure's footnote.
+    fn throughput(&self, canvas: &Canvas<'_>) -> Drawn {
+        let mut y = self.table_top() + TABLE_LINE / 2.0;
+        let bold = Lettering {
+            bold: true,
+            ..Lettering::left(13)
+        };
+        write(canvas, "all clients, M operations/s", (MARGIN, y), &bold)?;
+        let x = |index: usize| MARGIN + 190.0 + (index as f64 + 1.0) * TABLE_COLUMN - 20.0;
+        let right = Lettering {
+            anchor: Pos::new(HPos::Right, VPos::Center),
+            ..Lettering::left(13)
+        };
+        for (index, lock) in self.locks.iter().enumerate() {
+            write(
+                canvas,
+                lock,
+                (x(index), y),
+                &Lettering {
+                    bold: true,
+                    ..right
+                },
+            )?;
+        }
+        for distribution in &self.distributions {
+            y += TABLE_LINE;
+            write(canvas, distribution, (MARGIN, y), &Lettering::left(13))?;
+            for (index, lock) in self.locks.iter().enumerate() {
+                let row = self.row(lock, distribution, Class::All);
+                let value =
+                    row.map_or_else(|| "–".to_owned(), |row| millions_text(row.throughput_ops_s));
+                write(canvas, &value, (x(index), y), &right)?;
+            }
+        }
+        let note = "A percentile with fewer than ten operations beyond it has no point.";
+        write(
+            canvas,
+            note,
+            (MARGIN, y + TABLE_LINE + 4.0),
+            &Lettering::left(11),
+        )
+    }
+}
+
+/// How a text is set.
+#[derive(Clone, Copy)]
+struct Lettering {
+    size: u32,
+    bold: bool,
+    turned: bool,
+    anchor: Pos,
+}
+
+impl Lettering {
+    fn left(size: u32) -> Self {
+        Self {
+            size,
+            bold: false,
+            turned: false,
+            anchor: Pos::new(HPos::Left, VPos::Center),
+        }
+    }
+
+    fn centred(size: u32) -> Self {
+        Self {
+            anchor: Pos::new(HPos::Center, VPos::Center),
+            ..Self::left(size)
+        }
+    }
+}
+
+fn write(canvas: &Canvas<'_>, text: &str, at: (f64, f64), lettering: &Lettering) -> Drawn {
+    let weight = if lettering.bold {
+        FontStyle::Bold
+    } else {
+        FontStyle::Normal
+    };
+    // plotters' SVG writer divides by 1.24.
+    let size = f64::from(lettering.size) * 1.24;
+    let font = FontDesc::new(FontFamily::SansSerif, size, weight);
+    let font = if lettering.turned {
+        font.transform(FontTransform::Rotate270)
+    } else {
+        font
+    };
+    let style = TextStyle::from(font).color(&TEXT).pos(lettering.anchor);
+    canvas.draw(&Text::new(text.to_owned(), pixel(at), style))
+}
+
+fn line(canvas: &Canvas<'_>, from: (f64, f64), to: (f64, f64), colour: RGBColor) -> Drawn {
+    canvas.draw(&PathElement::new(
+        vec![pixel(from), pixel(to)],
+        colour.stroke_width(1),
+    ))
+}
+
+fn frame(canvas: &Canvas<'_>, (left, top): (f64, f64)) -> Drawn {
+    let corners = [
+        pixel((left, top)),
+        pixel((left + PANEL_WIDTH, top + PANEL_HEIGHT)),
+    ];
+    canvas.draw(&Rectangle::new(corners, TEXT.stroke_width(1)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The results of a command as a versioned JSON document.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use dmtree_lock::DataPath;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::claims::Claim;
+use crate::latency::Summary;
+
+/// Version of the JSON document; another one means that a reader has to look.
+pub const SCHEMA: u32 = 1;
+
+/// Whose operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Of clients on the node that hosts the page.
+    Local,
+    /// Of clients on other nodes.
+    Remote,
+    /// Of all clients.
+    All,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Local => "local",
+            Class::Remote => "remote",
+            Class::All => "all",
+        })
+    }
+}
+
+/// One class of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    /// The lock as typed.
+    pub lock: String,
+    /// Its parameters.
+    pub lock_params: BTreeMap<&'static str, Value>,
+    /// The request distribution.
+    pub distribution: String,
+    /// The operations.
+    pub mix: String,
+    /// Keys loaded.
+    pub keys: u64,
+    /// Nodes of the cluster.
+    pub nodes: u16,
+    /// Threads a node.
+    pub threads: u16,
+    /// Slots of the lock table, a memory server.
+    pub lock_count: u32,
+    /// The seed.
+    pub seed: u64,
+    /// The page format.
+    pub page_format: String,
+    /// How local clients reach page data.
+    pub data_path: DataPath,
+    /// Time before the measured window, in seconds.
+    pub warmup_s: f64,
+    /// The measured window, in seconds.
+    pub seconds: f64,
+    /// Whose operations.
+    pub class: Class,
+    /// Operations that began in the window.
+    pub ops: u64,
+    /// The same a second.
+    pub throughput_ops_s: f64,
+    /// Their latencies, in nanoseconds.
+    pub latency_ns: Summary,
+}
+
+#[cfg(test)]
+impl RunRow {
+    /// A row for tests that look at a few fields only.
+    pub(crate) fn for_test() -> Self {
+        Self {
+            lock: "farlock".to_owned(),
+            lock_params: BTreeMap::new(),
+            distribution: "uniform".to_owned(),
+            mix: "update".to_owned(),
+            keys: 1_000,
+            nodes: 2,
+            threads: 3,
+            lock_count: 32_768,
+            seed: 1,
+            page_format: "test".to_owned(),
+            data_path: DataPath::Cpu,
+            warmup_s: 0.1,
+            seconds: 0.5,
+            class: Class::All,
+            ops: 10,
+            throughput_ops_s: 20.0,
+            latency_ns: Summary::default(),
+        }
+    }
+}
+
+/// What the simulator did for all runs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Simulator {
+    /// Timers and wake-ups taken from the event queues.
+    pub events: u64,
+    /// Verbs.
+    pub verbs: u64,
+    /// Wall-clock time in the event loops, summed over the runs: with runs on several cores, more
+    /// than has passed.
+    pub wall_s: f64,
+}
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The command, as `figure 12`.
+    pub command: String,
+    /// The version of dmtree.
+    pub version: &'static str,
+    /// What carried the verbs.
+    pub fabric: String,
+    /// Whether times are virtual or of the wall clock.
+    pub time: &'static str,
+    /// The simulated hardware.
+    pub profile: String,
+    /// Every setting that can change a result, as the config file names it.
+    pub config: Value,
+    /// The runs, class by class.
+    pub runs: Vec<RunRow>,
+    /// What the simulator did.
+    pub simulator: Simulator,
+    /// The claims of a figure; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+}
+
+impl Report {
+    /// The document as indented JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None in practice: everything in it has a JSON form.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_and_null_are_told_apart() {
+        let mut report = Report {
+            schema: SCHEMA,
+            command: "bench".to_owned(),
+            version: "0",
+            fabric: "sim".to_owned(),
+            time: "virtual",
+            profile: "cx3-fdr".to_owned(),
+            config: Value::Null,
+            runs: vec![RunRow::for_test()],
+            simulator: Simulator::default(),
+            claims: Vec::new(),
+        };
+        let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert_eq!(json["schema"], 1);
+        assert!(json.get("claims").is_none(), "no claims: absent");
+        let run = json["runs"][0].as_object().unwrap();
+        assert_eq!(run["class"], "all");
+        assert_eq!(run["data_path"], "cpu");
+        let latency = run["latency_ns"].as_object().unwrap();
+        assert_eq!(
+            latency.keys().map(String::as_str).collect::<Vec<_>>(),
+            [
+                "max", "mean", "p50", "p95", "p99", "p99_9", "p99_99", "p99_999"
+            ]
+        );
+        assert!(
+            latency.values().all(Value::is_null),
+            "too few samples: null"
+        );
+        report.claims = vec![Claim {
+            id: "f12-throughput",
+            data_path: DataPath::Cpu,
+            published: "the same",
+            measured: None,
+            verdict: None,
+        }];
+        let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert_eq!(json["claims"][0]["id"], "f12-throughput");
+        assert!(json["claims"][0]["verdict"].is_null());
+    }
+}

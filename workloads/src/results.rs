@@ -1,0 +1,210 @@
+//! From what the runs found to the report and its files.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::claims::Claim;
+use crate::csv_text::csv_text;
+use crate::error::{Failure, Result};
+use crate::files::write_whole;
+use crate::hgrm::percentile_text;
+use crate::latency::Latencies;
+use crate::plot::{Caption, tail_latency_svg};
+use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
+use crate::run::{RunOutcome, RunSpec, lock_options};
+use crate::settings::Settings;
+use crate::settings::choice::path_name;
+use crate::settings::quantity::{Count, Time};
+
+/// The classes of a run that have clients, each with its latencies; all of them together come last.
+pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latencies)> {
+    let mut all = outcome.local.clone();
+    all.merge(&outcome.remote);
+    let mut classes = vec![(Class::Local, outcome.local.clone())];
+    if settings.nodes > 1 {
+        classes.push((Class::Remote, outcome.remote.clone()));
+    }
+    classes.push((Class::All, all));
+    classes
+}
+
+/// The rows of one run.
+fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
+    let spec = &outcome.spec;
+    let params = spec.lock.params(&lock_options(settings));
+    let mut lock_params: std::collections::BTreeMap<_, _> = params
+        .into_iter()
+        .map(|(name, value)| (name, serde_json::to_value(value).unwrap_or(Value::Null)))
+        .collect();
+    if settings.handover_limit.0.is_none()
+        && let Some(handover) = lock_params.get_mut("handover")
+    {
+        *handover = Value::from("none");
+    }
+    let seconds = settings.window.as_secs_f64();
+    classes(outcome, settings)
+        .into_iter()
+        .map(|(class, latencies)| RunRow {
+            lock: spec.lock.to_string(),
+            lock_params: lock_params.clone(),
+            distribution: spec.distribution.to_string(),
+            mix: settings.mix.to_string(),
+            keys: settings.keys,
+            nodes: settings.nodes,
+            threads: settings.threads,
+            lock_count: settings.lock_count,
+            seed: settings.seed,
+            page_format: settings.page_format.to_string(),
+            data_path: spec.data_path,
+            warmup_s: settings.warmup.as_secs_f64(),
+            seconds,
+            class,
+            ops: latencies.count(),
+            throughput_ops_s: latencies.count() as f64 / seconds,
+            latency_ns: latencies.summary(),
+        })
+        .collect()
+}
+
+/// The report of `command` over all runs; `judge` finds its claims.
+///
+/// # Errors
+/// [`Failure::Work`] when the settings have no JSON form; they have.
+pub fn report(
+    command: &str,
+    settings: &Settings,
+    outcomes: &[RunOutcome],
+    judge: impl FnOnce(&[RunRow]) -> Vec<Claim>,
+) -> Result<Report> {
+    let runs: Vec<RunRow> = outcomes
+        .iter()
+        .flat_map(|outcome| rows_of(outcome, settings))
+        .collect();
+    let claims = judge(&runs);
+    let config = serde_json::to_value(&settings.options)
+        .map_err(|error| Failure::Work(format!("cannot write the settings as JSON: {error}")))?;
+    Ok(Report {
+        schema: SCHEMA,
+        command: command.to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        fabric: settings.fabric.to_string(),
+        time: "virtual",
+        profile: settings.profile.name.to_owned(),
+        config,
+        runs,
+        simulator: Simulator {
+            events: outcomes.iter().map(|outcome| outcome.events).sum(),
+            verbs: outcomes.iter().map(|outcome| outcome.verbs).sum(),
+            wall_s: outcomes
+                .iter()
+                .map(|outcome| outcome.event_loop.as_secs_f64())
+                .sum(),
+        },
+        claims,
+    })
+}
+
+/// The report as JSON text.
+///
+/// # Errors
+/// [`Failure::Work`]; none in practice.
+pub fn json_text(report: &Report) -> Result<String> {
+    report
+        .to_json()
+        .map_err(|error| Failure::Work(format!("cannot write JSON: {error}")))
+}
+
+/// Writes everything into `directory`: `NAME.json`, `NAME.csv`, `NAME-PATH.svg` for each data path,
+/// and the percentile distribution of each class of each run as `.hgrm`.
+///
+/// # Errors
+/// [`Failure::Work`] naming the file that could not be written.
+pub fn write_all(
+    directory: &Path,
+    name: &str,
+    title: &str,
+    settings: &Settings,
+    outcomes: &[RunOutcome],
+    report: &Report,
+) -> Result<()> {
+    write_whole(&directory.join(format!("{name}.json")), &json_text(report)?)?;
+    write_whole(&directory.join(format!("{name}.csv")), &csv_text(report)?)?;
+    for path in settings.data_paths.each() {
+        let rows: Vec<RunRow> = report
+            .runs
+            .iter()
+            .filter(|row| row.data_path == *path)
+            .cloned()
+            .collect();
+        let caption = Caption {
+            title: title.to_owned(),
+            subtitle: format!(
+                "{}, local page data by {}",
+                conditions(settings),
+                path_name(*path)
+            ),
+        };
+        let file = directory.join(format!("{name}-{}.svg", path_name(*path)));
+        write_whole(&file, &tail_latency_svg(&rows, &caption)?)?;
+    }
+    for outcome in outcomes {
+        for (class, latencies) in classes(outcome, settings) {
+            let file = directory.join(format!("{}-{class}.hgrm", file_name(&outcome.spec)));
+            write_whole(&file, &percentile_text(&latencies))?;
+        }
+    }
+    Ok(())
+}
+
+/// What all runs of a figure have in common, in one line.
+pub fn conditions(settings: &Settings) -> String {
+    let coroutines = match settings.coroutines {
+        1 => String::new(),
+        more => format!(" × {}", counted(u64::from(more), "coroutine")),
+    };
+    let jitter = match settings.jitter.as_nanos() {
+        0 => String::new(),
+        ns => format!(", jitter {}", Time::from_ns(ns as u64)),
+    };
+    format!(
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}",
+        settings.profile.name,
+        counted(u64::from(settings.nodes), "node"),
+        counted(u64::from(settings.threads), "thread"),
+        Count(settings.keys).short(),
+        settings.mix,
+        seconds_text(settings.window.as_secs_f64()),
+        settings.seed,
+        if settings.hostile { ", hostile" } else { "" },
+        if settings.profile.qp_cache_on {
+            ""
+        } else {
+            ", no queue-pair cache"
+        },
+    )
+}
+
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn seconds_text(seconds: f64) -> String {
+    if seconds < 0.1 {
+        format!("{} ms", seconds * 1e3)
+    } else {
+        format!("{seconds} s")
+    }
+}
+
+/// `alock-20-5-zipf-0.99-cpu`: what a lock and a distribution are separated by is no part of file
+/// names everywhere.
+fn file_name(spec: &RunSpec) -> String {
+    format!(
+        "{}-{}-{}",
+        spec.lock,
+        spec.distribution,
+        path_name(spec.data_path)
+    )
+    .replace([':', ','], "-")
+}

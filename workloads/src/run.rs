@@ -1,0 +1,367 @@
+//! One run: a simulated cluster, a loaded tree, and clients that work on it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dmtree_cluster::sim::{Sim, SimConfig, SimError, SwapKind};
+use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
+use dmtree_index::{IndexCache, LoadOptions, LoadedTree, Tree, TreeOptions, TreePlan};
+use dmtree_lock::{DataPath, LockOptions, LockPlan, LockSpec, Monitor};
+
+use crate::distribution::{Distribution, KeyChooser};
+use crate::driver::{ClientTask, Outcome, Schedule, drive};
+use crate::error::{Failure, Result};
+use crate::latency::Latencies;
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::settings::choice::{Swap, path_name};
+use crate::sweep::Abandon;
+
+/// The node that is memory server and compute server.
+const SERVER: NodeId = NodeId(0);
+
+/// Memory of a client beside its descriptors: its future, its queue-pair state, its page buffer.
+/// Generous.
+const CLIENT_BYTES: u128 = 16 << 10;
+/// Memory of a run whatever its size: histograms, event queue.
+const RUN_BYTES: u128 = 16 << 20;
+/// The monitor's memory for each lock. Generous.
+const MONITOR_BYTES: u128 = 256;
+/// A lock that is waited for and neither granted nor released for this long is stuck: holders need
+/// microseconds, and milliseconds behind thousands of queued verbs.
+const STUCK: Duration = Duration::from_secs(1);
+
+/// How often the watch looks at a run, in virtual time.
+const WATCH: Duration = Duration::from_millis(2);
+
+/// What distinguishes the runs of a sweep.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The lock.
+    pub lock: LockSpec,
+    /// The request distribution.
+    pub distribution: Distribution,
+    /// How local clients reach page data.
+    pub data_path: DataPath,
+}
+
+impl RunSpec {
+    /// In words.
+    pub fn title(&self) -> String {
+        format!(
+            "{}, {}, {}",
+            self.lock,
+            self.distribution,
+            path_name(self.data_path)
+        )
+    }
+}
+
+/// The runs that `settings` ask for, in the order of the results.
+pub fn runs_of(settings: &Settings) -> Vec<RunSpec> {
+    let mut runs = Vec::new();
+    for data_path in settings.data_paths.each() {
+        for distribution in &settings.distributions {
+            for lock in &settings.locks {
+                runs.push(RunSpec {
+                    lock: *lock,
+                    distribution: *distribution,
+                    data_path: *data_path,
+                });
+            }
+        }
+    }
+    runs
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct RunOutcome {
+    /// Which run.
+    pub spec: RunSpec,
+    /// Of clients on the memory server.
+    pub local: Latencies,
+    /// Of all others.
+    pub remote: Latencies,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Verbs of the simulation.
+    pub verbs: u64,
+    /// Wall-clock time that the event loop took.
+    pub event_loop: Duration,
+    /// Wall-clock time that the bulk load took.
+    pub load: Duration,
+}
+
+/// A run whose memory is laid out and not yet allocated.
+#[derive(Debug)]
+pub struct RunPlan<'a> {
+    settings: &'a Settings,
+    spec: &'a RunSpec,
+    map: MemoryMap,
+    locks: LockPlan,
+    tree: TreePlan,
+}
+
+impl<'a> RunPlan<'a> {
+    /// Lays out the memory of a run.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the cluster cannot be simulated or the tree not be laid out so.
+    pub fn new(settings: &'a Settings, spec: &'a RunSpec) -> Result<Self> {
+        if settings.nodes > Sim::MAX_NODES {
+            return Err(Failure::Usage(format!(
+                "--nodes {}: at most {} can be simulated",
+                settings.nodes,
+                Sim::MAX_NODES
+            )));
+        }
+        let mut map = MemoryMap::new(settings.nodes);
+        let load = LoadOptions {
+            fill: settings.fill,
+            page_bytes: settings.page_bytes,
+            ..LoadOptions::default()
+        };
+        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load).map_err(usage)?;
+        let clients: Vec<NodeId> = client_places(settings).map(|(node, _)| node).collect();
+        let locks = LockPlan::reserve(
+            spec.lock,
+            lock_options(settings),
+            &mut map,
+            &[SERVER],
+            &clients,
+        );
+        Ok(Self {
+            settings,
+            spec,
+            map,
+            locks,
+            tree,
+        })
+    }
+
+    /// Bytes of memory that the run will take.
+    pub fn bytes(&self) -> u128 {
+        let clients = u128::from(self.settings.clients());
+        // Index caches share one copy of the inner pages while nobody splits a page; it is about
+        // the inner pages, which the tree's size counts, once more.
+        let index = u128::from(self.tree.bytes()) / 16;
+        u128::from(self.map.total_bytes())
+            + index
+            + self.locks.table().index_end() as u128 * MONITOR_BYTES
+            + clients * CLIENT_BYTES
+            + RUN_BYTES
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`Failure::Work`] when a lock's invariant, a wait's limit or the simulation fails, naming
+    /// lock, client and seed.
+    ///
+    /// # Panics
+    /// When a protocol does.
+    pub fn execute(self, progress: &Progress, abandon: Abandon<'_>) -> Result<RunOutcome> {
+        progress.begin(&self.spec.title());
+        let settings = self.settings;
+        let mut sim =
+            Sim::new(&self.sim_config(), &self.map).map_err(|error| self.failure(error))?;
+        let began = Instant::now();
+        let loaded = self.load(&mut sim)?;
+        let load = began.elapsed();
+        let bytes_a_key = loaded.bytes_per_key().unwrap_or(0.0);
+        tracing::info!(
+            keys = loaded.keys,
+            height = loaded.height,
+            ?load,
+            bytes_a_key,
+            "tree loaded"
+        );
+        let monitor = Rc::new(Monitor::new(self.locks.table()));
+        let outcome = Rc::new(Outcome::default());
+        let schedule = Schedule::new(
+            sim.now_ns(),
+            nanos(settings.stagger),
+            nanos(settings.warmup),
+            nanos(settings.window),
+        );
+        self.spawn_clients(&mut sim, &loaded, &monitor, &outcome, schedule);
+        let event_loop = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon)?;
+        let (local, remote) = outcome.latencies();
+        let stats = sim.stats();
+        let verbs_a_second = stats.verbs as f64 / event_loop.as_secs_f64();
+        tracing::info!(
+            run = self.spec.title(),
+            ?event_loop,
+            stats.events,
+            verbs_a_second,
+            "run done"
+        );
+        Ok(RunOutcome {
+            spec: self.spec.clone(),
+            local,
+            remote,
+            events: stats.events,
+            verbs: stats.verbs,
+            event_loop,
+            load,
+        })
+    }
+
+    fn sim_config(&self) -> SimConfig {
+        let settings = self.settings;
+        let limit_ns = nanos(settings.wait_limit);
+        let mut config = SimConfig::new(settings.profile.clone());
+        config.seed = settings.seed;
+        config.jitter_ns = nanos(settings.jitter);
+        config.hostile = settings.hostile;
+        config.swap = match settings.swap {
+            Swap::Cas => SwapKind::Cas,
+            Swap::Native => SwapKind::Native,
+        };
+        config.waits = WaitBounds {
+            report_ns: WaitBounds::default().report_ns.min(limit_ns),
+            limit_ns,
+        };
+        config
+    }
+
+    /// Loads the keys 0, 1, 2 … with themselves as values.
+    fn load(&self, sim: &mut Sim) -> Result<LoadedTree> {
+        let mut words = sim.host_words(SERVER);
+        let mut sink = BTreeMap::from([(SERVER, &mut *words)]);
+        let pairs = (0..self.settings.keys).map(|key| (key, key));
+        self.tree
+            .load(pairs, &mut sink)
+            .map_err(|error| self.failure(error))
+    }
+
+    fn spawn_clients(
+        &self,
+        sim: &mut Sim,
+        loaded: &LoadedTree,
+        monitor: &Rc<Monitor>,
+        outcome: &Rc<Outcome>,
+        schedule: Schedule,
+    ) {
+        let settings = self.settings;
+        let caches: Vec<Arc<IndexCache>> = (0..settings.nodes)
+            .map(|_| {
+                Arc::new(if settings.prefill_cache {
+                    IndexCache::prefilled(Arc::clone(&loaded.index))
+                } else {
+                    IndexCache::new()
+                })
+            })
+            .collect();
+        let task = ClientTask {
+            seed: settings.seed,
+            server: SERVER,
+            keys: KeyChooser::new(self.spec.distribution, settings.keys),
+            mix: settings.mix.clone(),
+            schedule,
+        };
+        for (node, thread) in client_places(settings) {
+            let endpoint = sim.endpoint(node, thread);
+            let tree = Tree::new(
+                endpoint.clone(),
+                self.locks
+                    .client(endpoint.client(), Some(Rc::clone(monitor))),
+                Arc::clone(self.tree.meta()),
+                self.locks.table().clone(),
+                Arc::clone(&caches[usize::from(node.0)]),
+                TreeOptions::new(self.spec.data_path),
+            );
+            sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
+        }
+    }
+
+    /// Runs the event loop in slices, so that progress can be shown and trouble be seen. Returns
+    /// the wall-clock time of the event loop alone.
+    fn watch(
+        &self,
+        sim: &mut Sim,
+        monitor: &Monitor,
+        outcome: &Outcome,
+        schedule: Schedule,
+        progress: &Progress,
+        abandon: Abandon<'_>,
+    ) -> Result<Duration> {
+        let mut event_loop = Duration::ZERO;
+        let mut shown = 0;
+        loop {
+            let until = sim.now_ns() + nanos(WATCH);
+            let began = Instant::now();
+            let finished = sim.run_until(until);
+            event_loop += began.elapsed();
+            if let Some((client, failure, how_many)) = outcome.failure() {
+                let others = if how_many > 1 {
+                    format!(" ({how_many} clients failed)")
+                } else {
+                    String::new()
+                };
+                return Err(self.failure(format!("{client}: {failure}{others}")));
+            }
+            if finished.map_err(|error: SimError| self.failure(error))? {
+                progress.advance(schedule.window_end_ns - shown);
+                return Ok(event_loop);
+            }
+            if let Some(stall) =
+                monitor.stalled(sim.now_ns(), nanos(STUCK.min(self.settings.wait_limit)))
+            {
+                return Err(self.failure(stall));
+            }
+            if abandon.is_asked_for() {
+                return Err(self.failure("given up, as an earlier run failed"));
+            }
+            let now = sim.now_ns().min(schedule.window_end_ns);
+            progress.advance(now - shown);
+            shown = now;
+        }
+    }
+
+    fn failure(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::Work(format!(
+            "the run of lock {}, {}, data path {}, seed {} failed: {why}",
+            self.spec.lock,
+            self.spec.distribution,
+            path_name(self.spec.data_path),
+            self.settings.seed,
+        ))
+    }
+}
+
+fn usage(error: dmtree_index::Error) -> Failure {
+    match error {
+        // The options of the index are called as the flags are.
+        dmtree_index::Error::Options { option, why } => {
+            Failure::Usage(format!("--{}: {why}", option.replace('_', "-")))
+        }
+        other => Failure::Usage(other.to_string()),
+    }
+}
+
+/// What the lock needs to know beside its name.
+pub(crate) fn lock_options(settings: &Settings) -> LockOptions {
+    LockOptions {
+        slots: settings.lock_count,
+        // Nobody hands over four billion times in a row.
+        sherman_handover: Some(settings.handover_limit.0.unwrap_or(u32::MAX)),
+        ..LockOptions::default()
+    }
+}
+
+/// Node and thread of every client, in the order of their numbers.
+fn client_places(settings: &Settings) -> impl Iterator<Item = (NodeId, u16)> {
+    let (threads, coroutines) = (settings.threads, settings.coroutines);
+    (0..settings.nodes).flat_map(move |node| {
+        (0..threads).flat_map(move |thread| (0..coroutines).map(move |_| (NodeId(node), thread)))
+    })
+}
+
+/// Settings are bounded far below 2^64 ns.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,300 @@
+//! What can be set, by flag or by TOML file, under the same names.
+
+pub mod choice;
+pub mod locks;
+pub mod quantity;
+pub mod value;
+
+mod file;
+mod names;
+mod resolved;
+
+pub use file::{config_text, read_config};
+
+pub use names::ProfileName;
+pub use resolved::Settings;
+
+use choice::{DataPaths, Fabric, HandoverLimit, PageFormat, Swap, Switch};
+use locks::{DistributionList, LockList};
+use quantity::{PositiveTime, Time};
+use value::{Bounded, Place, Share, from_toml, to_toml};
+
+use crate::mix::Mix;
+
+/// More keys than this are refused whatever the machine: values carry a counter of 40 bits.
+pub const MAX_KEYS: u64 = 1 << 40;
+
+/// Defines the options once: as flags, as TOML keys, and how two sets of them are laid over each
+/// other.
+macro_rules! options {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)+) => {
+        /// Every option that a run has; those that were not given are none.
+        #[derive(Clone, Debug, Default, PartialEq, clap::Args, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Options {
+            $(
+                $(#[$meta])*
+                #[arg(long, allow_negative_numbers = true)]
+                #[serde(
+                    default,
+                    deserialize_with = "from_toml",
+                    serialize_with = "to_toml",
+                    skip_serializing_if = "Option::is_none"
+                )]
+                pub $name: Option<$type>,
+            )+
+        }
+
+        impl Options {
+            /// These options; where one was not given, that of `other`.
+            #[must_use]
+            pub fn or(self, other: Self) -> Self {
+                Self { $($name: self.$name.or(other.$name),)+ }
+            }
+        }
+    };
+}
+
+options! {
+    /// Lock protocols, separated by commas: sherman, alock, alock:LOCAL,REMOTE (budgets), farlock
+    #[arg(value_name = "LOCKS")]
+    lock: LockList,
+    /// Slots of the lock table, a memory server
+    #[arg(value_name = "N")]
+    lock_count: Bounded<1, { u32::MAX as u64 }>,
+    /// What carries the verbs: sim
+    #[arg(value_name = "FABRIC")]
+    fabric: Fabric,
+    /// RNICs and CPUs of the simulated cluster: cx3-fdr
+    #[arg(value_name = "PROFILE")]
+    profile: ProfileName,
+    /// Nodes of the cluster; node 0 is memory server and compute server, the others are compute
+    /// servers
+    #[arg(value_name = "N")]
+    nodes: Bounded<1, { u16::MAX as u64 }>,
+    /// Threads of a node
+    #[arg(value_name = "N")]
+    threads: Bounded<1, { u16::MAX as u64 }>,
+    /// Coroutines of a thread, each a client
+    #[arg(value_name = "N")]
+    coroutines: Bounded<1, { u16::MAX as u64 }>,
+    /// Keys loaded before the run, for example 10M
+    #[arg(value_name = "N")]
+    keys: Bounded<1, MAX_KEYS>,
+    /// Measured time of a run: seconds, or with a unit
+    #[arg(value_name = "TIME")]
+    seconds: PositiveTime,
+    /// Time before the measured window: seconds, or with a unit
+    #[arg(value_name = "TIME")]
+    warmup: Time,
+    /// Clients start within this time of each other, at random
+    #[arg(value_name = "TIME")]
+    stagger: Time,
+    /// Request distributions, separated by commas: uniform, zipf:THETA
+    #[arg(value_name = "DISTRIBUTIONS")]
+    distribution: DistributionList,
+    /// Operations and their shares: update, get, or for example update:50,get:50
+    #[arg(value_name = "MIX")]
+    mix: Mix,
+    /// Seed of all random numbers
+    #[arg(value_name = "N")]
+    seed: Bounded<0, { u64::MAX }>,
+    /// Every verb is late by a random time up to this, for example 2us
+    #[arg(value_name = "TIME")]
+    jitter: Time,
+    /// The simulated fabric takes every freedom that its contract leaves it
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    hostile: Switch,
+    /// Remote swaps by a loop of CAS, or native: cas, native
+    #[arg(value_name = "KIND")]
+    swap: Swap,
+    /// How clients on the memory server reach page data: cpu, loopback, both (a run of each)
+    #[arg(value_name = "PATH")]
+    data_path: DataPaths,
+    /// How full the loaded leaves are, above 0 and at most 1
+    #[arg(value_name = "SHARE")]
+    fill: Share,
+    /// Size of a page
+    #[arg(value_name = "BYTES")]
+    page_bytes: Bounded<1, { u32::MAX as u64 }>,
+    /// Page format: sequence
+    #[arg(value_name = "FORMAT")]
+    page_format: PageFormat,
+    /// Sherman: hand-overs in a row within a compute server, or none for no limit
+    #[arg(value_name = "N|none")]
+    handover_limit: HandoverLimit,
+    /// A wait longer than this fails the run
+    #[arg(value_name = "TIME")]
+    wait_limit: PositiveTime,
+    /// Whether the index cache of every compute server is filled before the run
+    #[arg(value_name = "on|off")]
+    prefill_cache: Switch,
+    /// Whether the RNIC's queue-pair cache and its misses are simulated
+    #[arg(value_name = "on|off")]
+    qp_cache: Switch,
+    /// Directory for all results: JSON, CSV, .hgrm, SVG
+    #[arg(value_name = "DIR")]
+    out: Place,
+    /// Also write the results as JSON to this file; - is standard output
+    #[arg(value_name = "FILE")]
+    json: Place,
+    /// Also write the results as CSV to this file; - is standard output
+    #[arg(value_name = "FILE")]
+    csv: Place,
+    /// A smaller run, for a quick look: it changes defaults only
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    quick: Switch,
+}
+
+/// What holds where neither a flag, nor the config file, nor the command says otherwise: the
+/// FARLock paper's cluster (OSDI 2026, section 6) with fewer keys, one lock, and a short window.
+pub fn default_options() -> Options {
+    const NO_TIME: Time = Time::from_ns(0);
+    let known = "every default is a value of its option";
+    Options {
+        lock: Some("farlock".parse().expect(known)),
+        lock_count: Some(Bounded::new(dmtree_lock::DEFAULT_SLOTS as u64)),
+        fabric: Some(Fabric::Sim),
+        profile: Some("cx3-fdr".parse().expect(known)),
+        nodes: Some(Bounded::new(10)),
+        threads: Some(Bounded::new(12)),
+        coroutines: Some(Bounded::new(1)),
+        keys: Some(Bounded::new(10_000_000)),
+        seconds: Some(PositiveTime::from_ns(500_000_000)),
+        warmup: Some(Time::from_ns(50_000_000)),
+        stagger: Some(Time::from_ns(1_000_000)),
+        distribution: Some("uniform".parse().expect(known)),
+        mix: Some(Mix::update()),
+        seed: Some(Bounded::new(1)),
+        jitter: Some(NO_TIME),
+        hostile: Some(Switch::Off),
+        swap: Some(Swap::Cas),
+        data_path: Some(DataPaths::Loopback),
+        fill: Some(Share::new(0.8)),
+        page_bytes: Some(Bounded::new(dmtree_index::DEFAULT_PAGE_BYTES as u64)),
+        page_format: Some(PageFormat::Sequence),
+        handover_limit: Some(HandoverLimit(Some(4))),
+        wait_limit: Some(PositiveTime::from_ns(10_000_000_000)),
+        prefill_cache: Some(Switch::On),
+        qp_cache: Some(Switch::On),
+        out: None,
+        json: None,
+        csv: None,
+        quick: Some(Switch::Off),
+    }
+}
+
+/// What `--quick` changes of the defaults.
+pub fn quick_options() -> Options {
+    Options {
+        keys: Some(Bounded::new(1_000_000)),
+        seconds: Some(PositiveTime::from_ns(60_000_000)),
+        warmup: Some(Time::from_ns(5_000_000)),
+        ..Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Failure;
+
+    #[test]
+    fn given_options_win() {
+        let given = Options {
+            nodes: Some(Bounded::new(3)),
+            ..Options::default()
+        };
+        let both = given.or(Options {
+            nodes: Some(Bounded::new(4)),
+            threads: Some(Bounded::new(5)),
+            ..Options::default()
+        });
+        assert_eq!(both.nodes.map(Bounded::get), Some(3));
+        assert_eq!(both.threads.map(Bounded::get), Some(5));
+        assert_eq!(both.keys, None);
+    }
+
+    #[test]
+    fn the_defaults_are_complete_and_survive_a_config_file() {
+        let settings = Settings::of(Options::default()).unwrap();
+        assert_eq!(settings.clients(), 120);
+        let text = config_text(&settings.options).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("dmtree.toml");
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(read_config(&file).unwrap(), settings.options);
+    }
+
+    proptest::proptest! {
+        /// Whatever can be given survives the config file that `--print-config` writes.
+        #[test]
+        fn any_options_survive_a_config_file(
+            numbers in (1u64..65_536, 1u64..65_536, 1u64..=MAX_KEYS, proptest::prelude::any::<u64>()),
+            times in (1u64..1_000_000_000_000_000, 0u64..1_000_000_000_000_000),
+            fill in 0.001f64..=1.0,
+            theta in 0f64..10.0,
+            shares in (1u32..1_000, 1u32..1_000),
+            limit in proptest::option::of(proptest::prelude::any::<u32>()),
+            hostile in proptest::option::of(proptest::prelude::any::<bool>()),
+        ) {
+            let options = Options {
+                nodes: Some(Bounded::new(numbers.0)),
+                threads: Some(Bounded::new(numbers.1)),
+                keys: Some(Bounded::new(numbers.2)),
+                seed: Some(Bounded::new(numbers.3)),
+                seconds: Some(PositiveTime::from_ns(times.0)),
+                jitter: Some(Time::from_ns(times.1)),
+                fill: Some(Share::new(fill)),
+                distribution: Some(format!("zipf:{theta},uniform").parse().unwrap()),
+                mix: Some(format!("get:{},update:{}", shares.0, shares.1).parse().unwrap()),
+                handover_limit: Some(HandoverLimit(limit)),
+                hostile: hostile.map(Switch::from),
+                ..Options::default()
+            };
+            let text = config_text(&options).unwrap();
+            proptest::prop_assert_eq!(file::parse_config(&text).unwrap(), options, "{}", text);
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let ten_ns = Some(Time::from_ns(10));
+        let stagger = Options {
+            warmup: ten_ns,
+            stagger: Some(Time::from_ns(11)),
+            ..Options::default()
+        };
+        let clients = Options {
+            nodes: Some(Bounded::new(60_000)),
+            threads: Some(Bounded::new(60_000)),
+            ..Options::default()
+        };
+        let stdout = Options {
+            json: Some("-".parse().unwrap()),
+            csv: Some("-".parse().unwrap()),
+            ..Options::default()
+        };
+        for (options, flag) in [
+            (stagger, "--stagger"),
+            (clients, "--threads"),
+            (stdout, "--csv"),
+        ] {
+            let error = Settings::of(options).unwrap_err();
+            assert!(
+                matches!(&error, Failure::Usage(text) if text.contains(flag)),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_default_stagger_fits_into_the_warmup() {
+        let settings = Settings::of(Options {
+            warmup: Some(Time::from_ns(0)),
+            ..Options::default()
+        })
+        .unwrap();
+        assert_eq!(settings.stagger, std::time::Duration::ZERO);
+    }
+}

@@ -1,0 +1,192 @@
+//! [`Settings`]: every option with its value.
+
+use std::time::Duration;
+
+use dmtree_cluster::sim::Profile;
+use dmtree_lock::LockSpec;
+
+use super::choice::{DataPaths, Fabric, HandoverLimit, PageFormat, Swap};
+use super::value::Place;
+use super::{Options, default_options};
+use crate::distribution::Distribution;
+use crate::driver::MAX_CLIENTS;
+use crate::error::{Failure, Result};
+use crate::mix::Mix;
+
+/// Everything that a command has to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Locks, one after the other.
+    pub locks: Vec<LockSpec>,
+    /// Slots of the lock table, a memory server.
+    pub lock_count: u32,
+    /// What carries the verbs.
+    pub fabric: Fabric,
+    /// RNICs and CPUs, the queue-pair cache on or off as asked.
+    pub profile: Profile,
+    /// Nodes; node 0 is the memory server.
+    pub nodes: u16,
+    /// Threads a node.
+    pub threads: u16,
+    /// Clients a thread.
+    pub coroutines: u16,
+    /// Keys loaded: 0 to this.
+    pub keys: u64,
+    /// The measured window.
+    pub window: Duration,
+    /// Before it.
+    pub warmup: Duration,
+    /// Within which clients start.
+    pub stagger: Duration,
+    /// Request distributions, one after the other.
+    pub distributions: Vec<Distribution>,
+    /// Operations.
+    pub mix: Mix,
+    /// The seed.
+    pub seed: u64,
+    /// The longest random delay of a verb.
+    pub jitter: Duration,
+    /// Whether the fabric takes the contract's freedoms.
+    pub hostile: bool,
+    /// How swaps are made.
+    pub swap: Swap,
+    /// How local clients reach page data.
+    pub data_paths: DataPaths,
+    /// How full the loaded leaves are.
+    pub fill: f64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// The page format.
+    pub page_format: PageFormat,
+    /// Sherman's limit of hand-overs in a row.
+    pub handover_limit: HandoverLimit,
+    /// The longest wait.
+    pub wait_limit: Duration,
+    /// Whether index caches start full.
+    pub prefill_cache: bool,
+    /// Directory for all results.
+    pub out: Option<Place>,
+    /// File for JSON.
+    pub json: Option<Place>,
+    /// File for CSV.
+    pub csv: Option<Place>,
+    /// The options that can change a result, for the report.
+    pub options: Options,
+}
+
+impl Settings {
+    /// Fills what `options` do not say with what every command starts from, and checks what only
+    /// several of them together can get wrong.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] naming the flags.
+    pub fn of(options: Options) -> Result<Self> {
+        let options = complete(options);
+        let Options {
+            lock: Some(lock),
+            lock_count: Some(lock_count),
+            fabric: Some(fabric),
+            profile: Some(profile),
+            nodes: Some(nodes),
+            threads: Some(threads),
+            coroutines: Some(coroutines),
+            keys: Some(keys),
+            seconds: Some(seconds),
+            warmup: Some(warmup),
+            stagger: Some(stagger),
+            distribution: Some(distribution),
+            mix: Some(mix),
+            seed: Some(seed),
+            jitter: Some(jitter),
+            hostile: Some(hostile),
+            swap: Some(swap),
+            data_path: Some(data_path),
+            fill: Some(fill),
+            page_bytes: Some(page_bytes),
+            page_format: Some(page_format),
+            handover_limit: Some(handover_limit),
+            wait_limit: Some(wait_limit),
+            prefill_cache: Some(prefill_cache),
+            qp_cache: Some(qp_cache),
+            ..
+        } = options.clone()
+        else {
+            return Err(Failure::Work(
+                "an option has no default; this is a mistake in dmtree".to_owned(),
+            ));
+        };
+        let clients = nodes.get() * threads.get() * coroutines.get();
+        if clients > MAX_CLIENTS {
+            return Err(Failure::Usage(format!(
+                "--nodes {nodes} × --threads {threads} × --coroutines {coroutines} are {clients} clients; at most \
+                 {MAX_CLIENTS} can be told apart"
+            )));
+        }
+        if stagger > warmup {
+            return Err(Failure::Usage(format!(
+                "--stagger {stagger} is longer than --warmup {warmup}: clients would start in the measured window"
+            )));
+        }
+        let both_stdout = |place: &Option<Place>| place.as_ref().is_some_and(Place::is_stdout);
+        if both_stdout(&options.json) && both_stdout(&options.csv) {
+            return Err(Failure::Usage(
+                "--json - and --csv - cannot both go to standard output".to_owned(),
+            ));
+        }
+        let mut profile = profile.0;
+        profile.qp_cache_on = qp_cache.is_on();
+        // Each is within its option's bounds, which fit the narrower types.
+        Ok(Self {
+            locks: lock.0,
+            lock_count: lock_count.get() as u32,
+            fabric,
+            profile,
+            nodes: nodes.get() as u16,
+            threads: threads.get() as u16,
+            coroutines: coroutines.get() as u16,
+            keys: keys.get(),
+            window: Duration::from_nanos(seconds.get().ns),
+            warmup: Duration::from_nanos(warmup.ns),
+            stagger: Duration::from_nanos(stagger.ns),
+            distributions: distribution.0,
+            mix,
+            seed: seed.get(),
+            jitter: Duration::from_nanos(jitter.ns),
+            hostile: hostile.is_on(),
+            swap,
+            data_paths: data_path,
+            fill: fill.get(),
+            page_bytes: page_bytes.get() as u32,
+            page_format,
+            handover_limit,
+            wait_limit: Duration::from_nanos(wait_limit.get().ns),
+            prefill_cache: prefill_cache.is_on(),
+            out: options.out.clone(),
+            json: options.json.clone(),
+            csv: options.csv.clone(),
+            options: Options {
+                out: None,
+                json: None,
+                csv: None,
+                quick: None,
+                ..options
+            },
+        })
+    }
+
+    /// How many clients the whole cluster has.
+    pub fn clients(&self) -> u32 {
+        u32::from(self.nodes) * u32::from(self.threads) * u32::from(self.coroutines)
+    }
+}
+
+/// The defaults under `options`. The stagger's follows a shorter warm-up, so that a warm-up of 0
+/// can be asked for alone.
+fn complete(options: Options) -> Options {
+    let stagger_given = options.stagger.is_some();
+    let mut options = options.or(default_options());
+    if !stagger_given {
+        options.stagger = options.stagger.min(options.warmup);
+    }
+    options
+}

@@ -1,0 +1,184 @@
+//! Results as tables for people.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use crate::claims::Claim;
+use crate::latency::Percentile;
+use crate::report::RunRow;
+use crate::settings::choice::path_name;
+
+/// What stands where there are too few samples.
+const NOTHING: &str = "–";
+
+/// Microseconds with three significant digits: `0.760`, `44.2`, `1410`.
+pub fn us_text(ns: u64) -> String {
+    let us = ns as f64 / 1000.0;
+    match us {
+        _ if us < 9.995 => format!("{us:.2}"),
+        _ if us < 99.95 => format!("{us:.1}"),
+        _ => format!("{us:.0}"),
+    }
+}
+
+/// Millions a second: `2.70`.
+pub fn millions_text(per_second: f64) -> String {
+    format!("{:.2}", per_second / 1e6)
+}
+
+fn right(text: impl ToString) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn new_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table
+}
+
+/// The runs, a table for each distribution and data path.
+pub fn runs_text(rows: &[RunRow]) -> String {
+    let mut text = String::new();
+    let mut groups: Vec<(&str, _)> = Vec::new();
+    for row in rows {
+        let group = (row.distribution.as_str(), row.data_path);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    for (distribution, path) in groups {
+        let mut table = new_table();
+        let percentiles = Percentile::ALL.map(|percentile| percentile.name);
+        let header = ["lock", "class", "ops", "M ops/s"]
+            .into_iter()
+            .chain(percentiles)
+            .chain(["max"]);
+        table.set_header(header.enumerate().map(|(column, name)| {
+            if column < 2 {
+                Cell::new(name)
+            } else {
+                right(name)
+            }
+        }));
+        for row in rows
+            .iter()
+            .filter(|row| row.distribution == distribution && row.data_path == path)
+        {
+            let latency = row.latency_ns;
+            let values = latency.percentiles().into_iter().chain([latency.max]);
+            table.add_row(
+                [
+                    Cell::new(&row.lock),
+                    Cell::new(row.class),
+                    right(row.ops),
+                    right(millions_text(row.throughput_ops_s)),
+                ]
+                .into_iter()
+                .chain(
+                    values.map(|value| right(value.map_or_else(|| NOTHING.to_owned(), us_text))),
+                ),
+            );
+        }
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{distribution}, local page data by {}; latency in µs\n{table}\n",
+            path_name(path)
+        );
+    }
+    text
+}
+
+/// What was published beside what was measured.
+pub fn claims_text(claims: &[Claim]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut table = new_table();
+    table.set_header(["claim", "data path", "published", "measured", "verdict"]);
+    for claim in claims {
+        table.add_row([
+            claim.id.to_owned(),
+            path_name(claim.data_path).to_owned(),
+            claim.published.to_owned(),
+            claim
+                .measured
+                .map_or_else(|| NOTHING.to_owned(), |range| range.to_string()),
+            claim.verdict.map_or_else(
+                || "too few samples".to_owned(),
+                |verdict| verdict.to_string(),
+            ),
+        ]);
+    }
+    format!(
+        "FARLock against Sherman's lock; measured is the least and the greatest of the ratios at P95, P99, P99.9\n\
+         and P99.999, or of the throughputs\n{table}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::{Range, Verdict};
+    use dmtree_lock::DataPath;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (ns, text) in [
+            (760, "0.76"),
+            (9_994, "9.99"),
+            (44_230, "44.2"),
+            (99_960, "100"),
+            (1_409_700, "1410"),
+        ] {
+            assert_eq!(us_text(ns), text);
+        }
+    }
+
+    #[test]
+    fn missing_percentiles_are_dashes_and_paths_have_tables() {
+        let mut row = RunRow::for_test();
+        row.latency_ns.p50 = Some(4_600);
+        let other = RunRow {
+            data_path: DataPath::Loopback,
+            ..row.clone()
+        };
+        let text = runs_text(&[row, other]);
+        assert_eq!(text.matches("latency in µs").count(), 2);
+        assert!(text.contains("by cpu") && text.contains("by loopback"));
+        let line = text.lines().find(|line| line.contains("farlock")).unwrap();
+        assert!(line.contains("4.60"), "{line}");
+        assert_eq!(line.matches(NOTHING).count(), 6, "{line}");
+    }
+
+    #[test]
+    fn claims_stand_beside_what_was_measured() {
+        assert_eq!(claims_text(&[]), "");
+        let claim = Claim {
+            id: "f12-local-uniform",
+            data_path: DataPath::Cpu,
+            published: "11–14×",
+            measured: Some(Range {
+                min: 0.514,
+                max: 44.0,
+            }),
+            verdict: Some(Verdict::Fails),
+        };
+        let unjudged = Claim {
+            measured: None,
+            verdict: None,
+            ..claim.clone()
+        };
+        let text = claims_text(&[claim, unjudged]);
+        for part in [
+            "f12-local-uniform",
+            "11–14×",
+            "0.51–44×",
+            "fails",
+            "too few samples",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Wrong usage: exit status 2, one message that says what is wrong and what would be right, nothing
+//! written.
+
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
+mod common;
+
+use common::{SMALL, dmtree, files, stderr, stdout};
+
+/// Runs `dmtree` with `args` and expects to be refused with a message that has all of `words`.
+#[track_caller]
+fn refused(args: &[&str], words: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let output = dmtree(directory.path(), args);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    for word in words {
+        assert!(
+            message.contains(word),
+            "{args:?}: {word:?} is not in {message:?}"
+        );
+    }
+    assert_eq!(
+        message.matches("error:").count(),
+        1,
+        "one message: {message:?}"
+    );
+    assert!(
+        !message.contains("panicked") && !message.contains("backtrace"),
+        "{message:?}"
+    );
+    assert_eq!(stdout(&output), "");
+    assert_eq!(
+        files(directory.path()),
+        Vec::<String>::new(),
+        "{args:?} wrote something"
+    );
+}
+
+#[test]
+fn unknown_names_are_told_what_exists() {
+    refused(
+        &["bench", "--lock", "spin"],
+        &["--lock", "spin", "sherman", "alock", "farlock"],
+    );
+    refused(&["bench", "--lock", "sherman,"], &["--lock", "farlock"]);
+    refused(
+        &["bench", "--distribution", "normal"],
+        &["--distribution", "normal", "uniform", "zipf:THETA"],
+    );
+    refused(
+        &["bench", "--profile", "cx9"],
+        &["--profile", "cx9", "cx3-fdr"],
+    );
+    refused(&["bench", "--fabric", "tcp"], &["--fabric", "tcp", "sim"]);
+    refused(
+        &["bench", "--mix", "insert"],
+        &["--mix", "insert", "update and get"],
+    );
+    refused(&["bench", "--swap", "xchg"], &["--swap", "cas", "native"]);
+    refused(
+        &["bench", "--data-path", "dma"],
+        &["--data-path", "cpu", "loopback", "both"],
+    );
+    refused(
+        &["bench", "--page-format", "sherman"],
+        &["--page-format", "sequence"],
+    );
+    refused(
+        &["bench", "--qp-cache", "maybe"],
+        &["--qp-cache", "on", "off"],
+    );
+    refused(&["figure", "7"], &["7", "12"]);
+}
+
+#[test]
+fn zeros_and_numbers_out_of_range_are_refused() {
+    for flag in [
+        "--keys",
+        "--nodes",
+        "--threads",
+        "--coroutines",
+        "--lock-count",
+        "--page-bytes",
+        "--seconds",
+        "--wait-limit",
+    ] {
+        refused(&["bench", flag, "0"], &[flag, "out of range"]);
+    }
+    refused(
+        &["bench", "--lock", "alock:0,5"],
+        &["--lock", "alock:0,5", "local budget is 0"],
+    );
+    refused(
+        &["bench", "--lock", "alock:5,0"],
+        &["--lock", "remote budget is 0"],
+    );
+    refused(
+        &["bench", "--distribution", "zipf:-1"],
+        &["--distribution", "theta", "0 to 10"],
+    );
+    refused(
+        &["bench", "--distribution", "zipf:99"],
+        &["--distribution", "theta", "0 to 10"],
+    );
+    refused(&["bench", "--fill", "0"], &["--fill", "out of range"]);
+    refused(&["bench", "--fill", "1.5"], &["--fill", "out of range"]);
+    refused(
+        &["bench", "--page-bytes", "1000"],
+        &["--page-bytes", "multiple of 64"],
+    );
+    refused(
+        &["bench", "--handover-limit", "many"],
+        &["--handover-limit", "none"],
+    );
+    refused(&["bench", "--nodes", "70000"], &["--nodes", "65535"]);
+    refused(&["bench", "--keys", "many"], &["--keys", "10M"]);
+    refused(
+        &["bench", "--keys", "2000000000000"],
+        &["--keys", "out of range"],
+    );
+    refused(&["bench", "--seed", "-1"], &["--seed"]);
+    refused(
+        &["bench", "--seconds", "0.5 parsecs"],
+        &["--seconds", "500ms"],
+    );
+    refused(
+        &["bench", "--stagger", "2ms", "--warmup", "1ms"],
+        &["--stagger", "--warmup"],
+    );
+    refused(
+        &["bench", "--nodes", "60000", "--threads", "60000"],
+        &["clients"],
+    );
+}
+
+#[test]
+fn more_memory_than_there_is_is_refused_before_allocating() {
+    refused(
+        &["bench", "--keys", "500G"],
+        &["needs", "TiB", "the machine has", "--keys"],
+    );
+    refused(
+        &["bench", "--lock-count", "4G"],
+        &["needs", "iB", "--lock-count"],
+    );
+    let output = dmtree(
+        tempfile::tempdir().unwrap().path(),
+        &["figure", "12", "--keys", "500G"],
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn places_that_cannot_be_written_are_found_before_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let below = file.join("below");
+    let below = below.to_str().unwrap();
+    // A run that would take minutes: the refusal comes first.
+    let long = ["--seconds", "100", "--keys", "1k"];
+    for flag in ["--out", "--json", "--csv"] {
+        refused(
+            &[&["bench", flag, below][..], &long].concat(),
+            &[flag, "file/below"],
+        );
+    }
+    refused(
+        &[&["bench", "--json", "no/such/place.json"][..], &long].concat(),
+        &["--json", "no/such/place.json"],
+    );
+    refused(
+        &[&["bench", "--json", "/"][..], &long].concat(),
+        &["--json", "directory"],
+    );
+    refused(
+        &[&["bench", "--json", ""][..], &long].concat(),
+        &["--json", "empty"],
+    );
+    refused(
+        &["bench", "--json", "-", "--csv", "-"],
+        &["--json", "--csv", "standard output"],
+    );
+    // The directory would be fine, the JSON file is not: the directory is not made.
+    refused(
+        &[&["bench", "--out", "new", "--json", below][..], &long].concat(),
+        &["--json"],
+    );
+}
+
+#[test]
+fn config_files_are_told_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("run.toml");
+    let path = config.to_str().unwrap();
+    for (text, words) in [
+        (
+            "nodes = 3\n\n# comment\nnoodles = 4\n",
+            &["run.toml:4:", "noodles", "`nodes`", "`lock-count`"][..],
+        ),
+        ("nodes = 3\nthreads = 0\n", &["run.toml:2:", "out of range"]),
+        (
+            "lock = [\"sherman\",\n \"spin\"]\n",
+            &["run.toml:1:", "spin", "farlock"],
+        ),
+        ("keys = 10M\n", &["run.toml:1:"]),
+        ("[section]\nnodes = 3\n", &["run.toml:1:", "section"]),
+    ] {
+        std::fs::write(&config, text).unwrap();
+        refused(&["bench", "--config", path], words);
+    }
+    refused(&["bench", "--config", "no-such.toml"], &["no-such.toml"]);
+}
+
+#[test]
+fn the_parsers_own_errors_have_status_2_as_well() {
+    refused(&["bench", "--noodles", "3"], &["--noodles"]);
+    refused(&["figure"], &["NUMBER"]);
+    refused(&["bench", "extra"], &["extra"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_dmtree"))
+        .args(["bench"].iter().chain(&SMALL))
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_a_failure_that_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = [&["bench", "--json", "/dev/full"][..], &SMALL].concat();
+    let output = dmtree(directory.path(), &args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("/dev/full") && stderr(&output).contains("space"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -1,0 +1,304 @@
+//! What the commands produce: the same bytes for the same seed, files that tools can read.
+
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
+mod common;
+
+use std::path::Path;
+
+use common::{SMALL, dmtree, files, stderr, stdout};
+use serde_json::Value;
+
+/// Runs `dmtree` and expects it to succeed.
+#[track_caller]
+fn done(directory: &Path, args: &[&str]) -> String {
+    let output = dmtree(directory, args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    stdout(&output)
+}
+
+/// The JSON of `dmtree ARGS… --json -`, without the wall-clock time.
+fn json(args: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let text = done(directory.path(), &[args, &["--json", "-"]].concat());
+    let mut json: Value = serde_json::from_str(&text).unwrap();
+    let wall = json["simulator"]
+        .as_object_mut()
+        .unwrap()
+        .remove("wall_s")
+        .unwrap();
+    assert!(wall.as_f64().unwrap() > 0.0);
+    json
+}
+
+#[test]
+fn one_seed_gives_one_result_and_another_another() {
+    let args = [
+        &[
+            "bench",
+            "--lock",
+            "sherman,farlock,alock:20,5",
+            "--distribution",
+            "uniform,zipf:0.99",
+        ][..],
+        &["--data-path", "both", "--mix", "update:50,get:50"],
+        &SMALL,
+    ]
+    .concat();
+    let first = json(&args);
+    assert_eq!(first, json(&args));
+    let other = json(&[&args[..], &["--seed", "2"]].concat());
+    for run in 0..first["runs"].as_array().unwrap().len() {
+        assert_ne!(
+            first["runs"][run]["latency_ns"], other["runs"][run]["latency_ns"],
+            "run {run}"
+        );
+    }
+    let jittered = json(&[&args[..], &["--jitter", "2us"]].concat());
+    assert_eq!(jittered, json(&[&args[..], &["--jitter", "2us"]].concat()));
+    assert_ne!(first["runs"], jittered["runs"]);
+    let hostile = json(&[&args[..], &["--hostile"]].concat());
+    assert_eq!(hostile, json(&[&args[..], &["--hostile"]].concat()));
+    assert_ne!(first["runs"], hostile["runs"]);
+}
+
+#[test]
+fn the_json_has_the_fields_of_its_schema() {
+    let json = json(&[&["bench", "--lock", "alock:20,5"][..], &SMALL].concat());
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        keys(&json),
+        [
+            "command",
+            "config",
+            "fabric",
+            "profile",
+            "runs",
+            "schema",
+            "simulator",
+            "time",
+            "version"
+        ]
+    );
+    assert_eq!(
+        (&json["schema"], &json["command"], &json["time"]),
+        (&1.into(), &"bench".into(), &"virtual".into())
+    );
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3, "a run has three classes");
+    assert_eq!(
+        keys(&runs[0]),
+        [
+            "class",
+            "data_path",
+            "distribution",
+            "keys",
+            "latency_ns",
+            "lock",
+            "lock_count",
+            "lock_params",
+            "mix",
+            "nodes",
+            "ops",
+            "page_format",
+            "seconds",
+            "seed",
+            "threads",
+            "throughput_ops_s",
+            "warmup_s"
+        ]
+    );
+    assert_eq!(runs[0]["lock"], "alock:20,5");
+    assert_eq!(runs[0]["lock_params"]["local_budget"], 20);
+    let ops = |class: usize| runs[class]["ops"].as_u64().unwrap();
+    assert!(ops(0) > 0 && ops(1) > 0);
+    assert_eq!(ops(0) + ops(1), ops(2), "all = local + remote");
+    for run in runs {
+        let ops = run["ops"].as_f64().unwrap();
+        assert!((run["throughput_ops_s"].as_f64().unwrap() * 0.004 - ops).abs() < 1e-6);
+        // Hundreds of operations: no P99.999.
+        assert!(run["latency_ns"]["p50"].is_u64() && run["latency_ns"]["p99_999"].is_null());
+    }
+    // One node has no remote clients.
+    let alone = self::json(&[&["bench"][..], &SMALL, &["--nodes", "1"]].concat());
+    let classes: Vec<_> = alone["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["class"].clone())
+        .collect();
+    assert_eq!(classes, ["local", "all"]);
+}
+
+#[test]
+fn figure_12_writes_everything_and_judges_the_claims() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = done(directory.path(), &[&["figure", "12"][..], &SMALL].concat());
+    for part in [
+        "f12-local-uniform",
+        "11–14×",
+        "P99.999",
+        "zipf:0.99",
+        "verdict",
+        "results/figure-12",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let out = directory.path().join("results/figure-12");
+    let names = files(&out);
+    for name in [
+        "figure-12.json",
+        "figure-12.csv",
+        "figure-12-cpu.svg",
+        "figure-12-loopback.svg",
+    ] {
+        assert!(
+            names.iter().any(|other| other == name),
+            "{name} is not in {names:?}"
+        );
+    }
+    // 3 locks, 2 distributions, 2 data paths, 3 classes.
+    assert_eq!(
+        names.iter().filter(|name| name.ends_with(".hgrm")).count(),
+        36
+    );
+    assert_eq!(names.len(), 40, "nothing else: {names:?}");
+
+    let json: Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join("figure-12.json")).unwrap())
+            .unwrap();
+    let claims: Vec<_> = json["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|claim| claim["id"].clone())
+        .collect();
+    let ids = [
+        "f12-local-uniform",
+        "f12-local-zipf",
+        "f12-remote-uniform",
+        "f12-remote-zipf",
+        "f12-throughput",
+    ];
+    assert_eq!(claims, [ids, ids].concat(), "for each data path");
+    assert_eq!(json["runs"].as_array().unwrap().len(), 36);
+    let csv = std::fs::read_to_string(out.join("figure-12.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 37);
+
+    for path in ["cpu", "loopback"] {
+        let svg = std::fs::read_to_string(out.join(format!("figure-12-{path}.svg"))).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let texts: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("text"))
+            .map(|node| node.text().unwrap_or_default().trim().to_owned())
+            .collect();
+        for label in [
+            "uniform, local clients",
+            "zipf:0.99, remote clients",
+            "latency (µs, log scale)",
+            "sherman",
+            "P99.9",
+        ] {
+            assert!(
+                texts.iter().any(|text| text == label),
+                "{label} is not in {texts:?}"
+            );
+        }
+        assert!(
+            texts
+                .iter()
+                .any(|text| text.contains("3 nodes × 2 threads") && text.ends_with(path)),
+            "{texts:?}"
+        );
+    }
+}
+
+#[test]
+fn data_on_standard_output_is_alone_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = dmtree(
+        directory.path(),
+        &[&["bench", "--csv", "-", "--json", "b.json"][..], &SMALL].concat(),
+    );
+    assert_eq!(stdout(&output).lines().count(), 4);
+    assert!(stdout(&output).starts_with("command,"));
+    assert!(stderr(&output).contains("P99.9"), "the table");
+    assert_eq!(files(directory.path()), ["b.json"]);
+}
+
+#[test]
+fn the_printed_config_gives_the_same_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = [
+        &[
+            "bench",
+            "--lock",
+            "sherman,alock:20,5",
+            "--handover-limit",
+            "none",
+            "--hostile",
+        ][..],
+        &SMALL,
+    ]
+    .concat();
+    let config = done(directory.path(), &[&args[..], &["--print-config"]].concat());
+    let file = directory.path().join("run.toml");
+    std::fs::write(&file, &config).unwrap();
+    let path = file.to_str().unwrap();
+    assert_eq!(
+        done(
+            directory.path(),
+            &["bench", "--config", path, "--print-config"]
+        ),
+        config
+    );
+    assert_eq!(json(&["bench", "--config", path]), json(&args));
+    // Flags win.
+    let other = done(
+        directory.path(),
+        &[
+            "bench",
+            "--config",
+            path,
+            "--nodes",
+            "2",
+            "--hostile=off",
+            "--print-config",
+        ],
+    );
+    assert!(
+        other.contains("nodes = 2\n") && other.contains("hostile = false\n"),
+        "{other}"
+    );
+    assert!(
+        config.contains("nodes = 3\n") && config.contains("hostile = true\n"),
+        "{config}"
+    );
+    // A figure's defaults are its own, and what is not said in the file stays.
+    let figure = done(
+        directory.path(),
+        &["figure", "12", "--quick", "--print-config"],
+    );
+    assert!(
+        figure.contains("lock = \"sherman,farlock,alock\"\n"),
+        "{figure}"
+    );
+    assert_eq!(
+        files(directory.path()),
+        ["run.toml"],
+        "printing the config runs nothing"
+    );
+}
