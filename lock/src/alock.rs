@@ -148,7 +148,9 @@ impl Alock {
         let loan = place.ahead.and_then(|(_, loan)| loan);
         watch.tell(|monitor, at| monitor.touched(at, loan))?;
         let mut steps = Steps::new(ep, ahead);
-        steps.write(ahead.word(NEXT), &[place.me.to_bits()], Ordering::Release);
+        steps
+            .write(ahead.word(NEXT), place.me.to_bits(), Ordering::Release)
+            .await?;
         steps.run().await?;
         drop(steps);
         watch.tell(|monitor, _| monitor.returned(loan))?;
@@ -228,7 +230,9 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
             let mut steps = Steps::new(ep, lock);
             // Invariant 6, in one chain: WRITE→atomic is ordered.
             steps.write_back(write_back, lock).await?;
-            let found = steps.cas(tail(lock, cohort), me.to_bits(), 0, Ordering::SeqCst);
+            let found = steps
+                .cas(tail(lock, cohort), me.to_bits(), 0, Ordering::SeqCst)
+                .await?;
             steps.run().await?;
             let found = steps.value(found);
             drop(steps);
@@ -254,7 +258,9 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
         watch.tell(|monitor, at| monitor.touched(at, loan))?;
         let mut steps = Steps::new(ep, next);
         // The budget left, plus 1 so that it is not 0. Release: after the write-back's stores (invariant 6).
-        steps.write(next.word(GRANT), &[budget], Ordering::Release);
+        steps
+            .write(next.word(GRANT), budget, Ordering::Release)
+            .await?;
         steps.run().await?;
         drop(steps);
         watch.tell(|monitor, _| monitor.returned(loan))?;

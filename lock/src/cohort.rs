@@ -21,6 +21,7 @@ impl Cohort {
     pub const ALL: [Cohort; 2] = [Cohort::Local, Cohort::Remote];
 
     /// Of a client on `node` that asks for the lock at `lock`.
+    #[inline]
     pub fn of(node: NodeId, lock: GlobalAddr) -> Self {
         if node == lock.node() {
             Cohort::Local

@@ -176,13 +176,17 @@ impl Farlock {
         watch.tell(|monitor, at| monitor.touched(at, loan))?;
         let mut steps = Steps::new(ep, ahead);
         // Invariant 3: link, then look.
-        steps.write(ahead.word(NEXT), &[place.me.to_bits()], Ordering::SeqCst);
-        let ticket = steps.read(ahead.word(TICKET), 1, Ordering::SeqCst);
+        steps
+            .write(ahead.word(NEXT), place.me.to_bits(), Ordering::SeqCst)
+            .await?;
+        let ticket = steps.read(ahead.word(TICKET), Ordering::SeqCst).await?;
         // Invariant 9: `release` allows the descriptor's reuse, so it must not overtake that look.
         if !sabotaged!(self.member, FarlockUnfencedRelease) {
             steps.fence();
         }
-        steps.write(ahead.word(RELEASE), &[1], Ordering::Release);
+        steps
+            .write(ahead.word(RELEASE), 1, Ordering::Release)
+            .await?;
         steps.run().await?;
         let ticket = steps.value(ticket);
         drop(steps);
@@ -218,18 +222,24 @@ impl Farlock {
         let mut steps = Steps::new(ep, lock);
         // Behind the look that let this client in, and so behind the other side's increment. Nobody else changes
         // the word now (invariants 1 and 4), so the CPU's atomic or the RNIC's will do.
-        let taken = steps.faa(lock.word(NEXT_TICKET), 1, Ordering::AcqRel);
+        let taken = steps
+            .faa(lock.word(NEXT_TICKET), 1, Ordering::AcqRel)
+            .await?;
         // Invariant 4: the increment is done before the flag says so.
         if !sabotaged!(self.member, FarlockUnfencedLeave) {
             steps.fence();
         }
-        steps.write(peterson(lock).flag(cohort), &[0], Ordering::Release);
+        steps
+            .write(peterson(lock).flag(cohort), 0, Ordering::Release)
+            .await?;
         // Invariant 2: this returns when the 0 is acknowledged.
         steps.run().await?;
         let ticket = steps.value(taken);
         drop(steps);
-        watch.tell(|monitor, at| monitor.decided(at, cohort))?;
-        watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
+        watch.tell(|monitor, at| {
+            monitor.decided(at, cohort)?;
+            monitor.ticket_taken(at, cohort, ticket)
+        })?;
         // Invariant 3: publish, then look. `SeqCst` twice, or the look may be made first.
         ep.store(me.word(TICKET), ticket, Ordering::SeqCst).await?;
         self.tell_next(ep, lock, me).await?;
@@ -244,7 +254,9 @@ impl Farlock {
             let loan = watch.tell(|monitor, at| monitor.learned(at, me, next))?;
             watch.tell(|monitor, at| monitor.touched(at, loan))?;
             let mut steps = Steps::new(ep, next);
-            steps.write(next.word(PROCEED), &[1], Ordering::Release);
+            steps
+                .write(next.word(PROCEED), 1, Ordering::Release)
+                .await?;
             steps.run().await?;
         }
         Ok(())
@@ -267,19 +279,26 @@ impl Farlock {
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
         let mut steps = Steps::new(ep, lock);
-        let taken = steps.faa(lock.word(NEXT_TICKET), 1, Ordering::AcqRel);
+        let taken = steps
+            .faa(lock.word(NEXT_TICKET), 1, Ordering::AcqRel)
+            .await?;
         steps.run().await?;
         let ticket = steps.value(taken);
         drop(steps);
         watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
         let mut steps = Steps::new(ep, lock);
-        steps.write(peterson(lock).flag(cohort), &[0], Ordering::Release);
         if early {
             ep.store(me.word(TICKET), ticket, Ordering::SeqCst).await?;
+            steps
+                .write(peterson(lock).flag(cohort), 0, Ordering::Release)
+                .await?;
             steps.run().await?;
             watch.tell(|monitor, at| monitor.decided(at, cohort))?;
             self.tell_next(ep, lock, me).await?;
         } else {
+            steps
+                .write(peterson(lock).flag(cohort), 0, Ordering::Release)
+                .await?;
             let (cleared, told) =
                 crate::fault::both(steps.run(), self.tell_next(ep, lock, me)).await;
             cleared.and(told)?;
@@ -353,12 +372,17 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
             // Invariant 7.
             steps.write_back(write_back, lock).await?;
         }
-        steps.write(lock.word(TICKET_OWNER), &[ticket + 1], Ordering::Release);
-        // Without a known successor the queue may end here. Its CAS rides along: no step of its own when it wins.
-        let cas = next
-            .is_null()
-            .then(|| steps.cas(tail(lock, cohort), me.to_bits(), 0, Ordering::SeqCst));
         watch.tell(|monitor, at| monitor.released(at))?;
+        steps
+            .write(lock.word(TICKET_OWNER), ticket + 1, Ordering::Release)
+            .await?;
+        // Without a known successor the queue may end here. Its CAS rides along: no step of its own when it wins.
+        let cas = if next.is_null() {
+            let tail = tail(lock, cohort);
+            Some(steps.cas(tail, me.to_bits(), 0, Ordering::SeqCst).await?)
+        } else {
+            None
+        };
         steps.run().await?;
         let alone = cas.is_some_and(|cas| steps.value(cas) == me.to_bits());
         drop(steps);
@@ -380,7 +404,7 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
             let loan = watch.tell(|monitor, at| monitor.learned(at, me, next))?;
             watch.tell(|monitor, at| monitor.touched(at, loan))?;
             let mut steps = Steps::new(ep, next);
-            steps.write(next.word(QGRANT), &[1], Ordering::Release);
+            steps.write(next.word(QGRANT), 1, Ordering::Release).await?;
             steps.run().await?;
             drop(steps);
             watch.tell(|monitor, _| monitor.returned(loan))?;

@@ -55,6 +55,7 @@ impl Member {
     }
 
     /// Fails when the client is poisoned.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         self.poisoned().map_or(Ok(()), Err)
     }
@@ -70,6 +71,7 @@ impl Member {
     }
 
     /// A line to the monitor about `lock`.
+    #[inline]
     pub(crate) fn watch<'a, E: Endpoint>(&'a self, ep: &'a E, lock: GlobalAddr) -> Watch<'a, E> {
         Watch {
             member: self,
@@ -88,6 +90,7 @@ pub(crate) struct Watch<'a, E> {
 
 impl<E: Endpoint> Watch<'_, E> {
     /// Tells it at the present instant. Without a monitor nothing is told and nothing is known.
+    #[inline(always)] // As what it tells.
     pub(crate) fn tell<T: Default>(
         &self,
         tell: impl FnOnce(&Monitor, Moment) -> Result<T>,

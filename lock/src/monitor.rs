@@ -73,6 +73,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    #[cold]
     fn violation<T>(&self, invariant: &'static str, detail: String) -> Result<T> {
         let Moment {
             lock,
@@ -96,6 +97,8 @@ const DESCRIPTORS: &str = "descriptors";
 const PETERSON: &str = "one contender a cohort";
 const SEQUENCE: &str = "a client's own sequence";
 
+const NOT_ASKED: &str = "it has not asked for this lock";
+
 /// A client's request that is not granted.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -118,6 +121,7 @@ struct State {
 }
 
 impl State {
+    #[inline]
     fn request(&mut self, client: ClientId) -> &mut Option<Request> {
         let index = client.0 as usize;
         if self.requests.len() <= index {
@@ -126,15 +130,33 @@ impl State {
         &mut self.requests[index]
     }
 
+    #[inline]
     fn lock(&mut self, lock: GlobalAddr) -> &mut LockState {
         &mut self.locks[self.table.index_of(lock)]
     }
 
     /// The request that something is told of.
+    #[inline]
     fn requesting(&mut self, at: Moment) -> Result<&mut Request> {
         match self.request(at.client) {
             Some(request) if request.lock == at.lock => Ok(request),
-            _ => at.violation(SEQUENCE, "it has not asked for this lock".to_owned()),
+            _ => at.violation(SEQUENCE, NOT_ASKED.to_owned()),
+        }
+    }
+
+    /// Checks among the requests that nobody else has `ticket`.
+    #[cold]
+    fn taken_once(&self, at: Moment, ticket: u64) -> Result<()> {
+        let has_it = |request: &Request| request.lock == at.lock && request.ticket == Some(ticket);
+        let other = self.requests.iter().enumerate().find(|(client, request)| {
+            *client != at.client.0 as usize && request.as_ref().is_some_and(has_it)
+        });
+        match other {
+            Some((other, _)) => {
+                let other = ClientId(other as u32);
+                at.violation(TICKETS, format!("took ticket {ticket}, which {other} has"))
+            }
+            None => Ok(()),
         }
     }
 }
@@ -145,6 +167,7 @@ pub struct Monitor {
     state: RefCell<State>,
 }
 
+// What every acquire tells is inlined by force: each is a few instructions, and their callers are large.
 impl Monitor {
     /// A monitor of the locks of `table`, none of which anybody has asked for yet.
     pub fn new(table: &LockTable) -> Self {
@@ -166,6 +189,7 @@ impl Monitor {
     }
 
     /// A client asks for a lock.
+    #[inline(always)]
     pub(crate) fn requested(&self, at: Moment, cohort: Cohort) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let request = Request {
@@ -185,6 +209,7 @@ impl Monitor {
     }
 
     /// The client's descriptor `me` is about to be swapped into the tail.
+    #[inline(always)]
     pub(crate) fn linked(&self, at: Moment, me: GlobalAddr) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let key = state.descriptors.link(at, me)?;
@@ -198,17 +223,13 @@ impl Monitor {
         &self,
         at: Moment,
         me: GlobalAddr,
-        ahead: Option<GlobalAddr>,
+        ahead: GlobalAddr,
     ) -> Result<Option<Borrow>> {
-        match ahead {
-            Some(ahead) => self
-                .state
-                .borrow_mut()
-                .descriptors
-                .queue(at, me, ahead)
-                .map(Some),
-            None => Ok(None),
-        }
+        self.state
+            .borrow_mut()
+            .descriptors
+            .queue(at, me, ahead)
+            .map(Some)
     }
 
     /// The owner of `me` has read from it that `next` is its successor.
@@ -258,11 +279,13 @@ impl Monitor {
     }
 
     /// The owner takes `me` back.
+    #[inline(always)]
     pub(crate) fn retired(&self, at: Moment, me: GlobalAddr) -> Result<()> {
         self.state.borrow_mut().descriptors.retire(at, me)
     }
 
     /// The client is about to raise its flag, or to make itself the victim, for its cohort.
+    #[inline(always)]
     pub(crate) fn contends(&self, at: Moment, cohort: Cohort) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let contender = &mut state.lock(at.lock).contender[cohort as usize];
@@ -279,6 +302,7 @@ impl Monitor {
     }
 
     /// The client contends no more: what it took down is known to be down.
+    #[inline(always)]
     pub(crate) fn decided(&self, at: Moment, cohort: Cohort) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let contender = &mut state.lock(at.lock).contender[cohort as usize];
@@ -295,10 +319,13 @@ impl Monitor {
     }
 
     /// The client has taken `ticket`, and nobody of its cohort has been let on since.
+    #[inline]
     pub(crate) fn ticket_taken(&self, at: Moment, cohort: Cohort, ticket: u64) -> Result<()> {
         let mut state = self.state.borrow_mut();
-        let descriptor = state.requesting(at)?.descriptor;
-        if let Some(key) = descriptor {
+        let state = &mut *state;
+        let request = state.requesting(at)?;
+        request.ticket = Some(ticket);
+        if let Some(key) = request.descriptor {
             state.descriptors.ticket(at, key, ticket)?;
         }
         let lock = state.lock(at.lock);
@@ -313,20 +340,11 @@ impl Monitor {
             .checked_shl((ticket - served).min(64) as u32)
             .unwrap_or(0);
         let last = std::mem::replace(&mut lock.taken[cohort as usize], ticket as u32);
-        if lock.pending & bit != 0 || bit == 0 {
-            let has_it =
-                |request: &Request| request.lock == at.lock && request.ticket == Some(ticket);
-            let other = state
-                .requests
-                .iter()
-                .position(|request| request.as_ref().is_some_and(has_it));
-            if let Some(other) = other {
-                let other = ClientId(other as u32);
-                return at.violation(TICKETS, format!("took ticket {ticket}, which {other} has"));
-            }
+        let unknown = bit == 0 || lock.pending & bit != 0;
+        lock.pending |= bit;
+        if unknown {
+            state.taken_once(at, ticket)?;
         }
-        state.lock(at.lock).pending |= bit;
-        state.requesting(at)?.ticket = Some(ticket);
         // Half a number's range apart at most: ever more tickets, and those that wait are few.
         if (ticket as u32).wrapping_sub(last) as i32 <= 0 {
             let detail =
@@ -337,17 +355,21 @@ impl Monitor {
     }
 
     /// The client knows that it holds the lock.
+    #[inline(always)]
     pub(crate) fn granted(&self, at: Moment, cohort: Cohort) -> Result<()> {
         let mut state = self.state.borrow_mut();
-        let Request {
+        let state = &mut *state;
+        let asked = state.request(at.client);
+        let Some(Request {
             ticket, descriptor, ..
-        } = *state.requesting(at)?;
-        *state.request(at.client) = None;
+        }) = asked.take_if(|request| request.lock == at.lock)
+        else {
+            return at.violation(SEQUENCE, NOT_ASKED.to_owned());
+        };
         if let Some(key) = descriptor {
             state.descriptors.grant(at, key)?;
         }
-        let index = state.table.index_of(at.lock);
-        let lock = &mut state.locks[index];
+        let lock = state.lock(at.lock);
         if let Some(holder) = lock.holder() {
             let since = lock.progress_ns;
             return at.violation(
@@ -373,6 +395,7 @@ impl Monitor {
     }
 
     /// The holder is about to take the first step that can let the next one in.
+    #[inline(always)]
     pub(crate) fn released(&self, at: Moment) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let lock = state.lock(at.lock);

@@ -78,32 +78,43 @@ impl Peterson {
     ) -> Result<()> {
         let (watched, victim) = (self.watched(cohort), self.at.word(VICTIM));
         let mut steps = Steps::new(ep, self.at);
-        let early = sabotaged!(member, AlockNoVictimRecheck)
-            .then(|| steps.read(watched, 2, Ordering::SeqCst));
-        match (raise, cohort) {
-            (true, Cohort::Remote) => {
-                steps.write(self.flag(cohort), &[1, code(cohort)], Ordering::SeqCst);
+        let early = if sabotaged!(member, AlockNoVictimRecheck) {
+            Some(steps.read_two(watched, Ordering::SeqCst).await?)
+        } else {
+            None
+        };
+        if raise && cohort == Cohort::Remote {
+            let words = [1, code(cohort)];
+            steps
+                .write_two(self.flag(cohort), words, Ordering::SeqCst)
+                .await?;
+        } else {
+            if raise {
+                steps.write(self.flag(cohort), 1, Ordering::SeqCst).await?;
             }
-            (true, Cohort::Local) => {
-                steps.write(self.flag(cohort), &[1], Ordering::SeqCst);
-                steps.write(victim, &[code(cohort)], Ordering::SeqCst);
-            }
-            (false, _) => steps.write(victim, &[code(cohort)], Ordering::SeqCst),
+            steps.write(victim, code(cohort), Ordering::SeqCst).await?;
         }
-        let look = early.unwrap_or_else(|| steps.read(watched, 2, Ordering::SeqCst));
+        let look = match early {
+            Some(early) => early,
+            None => steps.read_two(watched, Ordering::SeqCst).await?,
+        };
         steps.run().await?;
         if open(cohort, steps.words(look)) {
             return Ok(());
         }
         drop(steps);
         // The wait's loads come after the look's, which came after the stores: acquire suffices from here.
-        wait(ep, watched, 2, what, |words| open(cohort, words)).await?;
+        wait(ep, watched, 2, what, |words| {
+            open(cohort, [words[0], words[1]])
+        })
+        .await?;
         Ok(())
     }
 }
 
 /// Whether the watched words let the contender in.
-fn open(cohort: Cohort, watched: &[u64]) -> bool {
+#[inline]
+fn open(cohort: Cohort, watched: [u64; 2]) -> bool {
     let (other_flag, victim) = match cohort {
         Cohort::Local => (watched[0], watched[1]),
         Cohort::Remote => (watched[1], watched[0]),
@@ -128,16 +139,19 @@ mod tests {
         for cohort in Cohort::ALL {
             let first = word(peterson.watched(cohort));
             let mut words = [0u64; 3];
-            assert!(open(cohort, &words[first..first + 2]), "nobody is there");
+            assert!(
+                open(cohort, [words[first], words[first + 1]]),
+                "nobody is there"
+            );
             words[word(peterson.flag(cohort.other()))] = 640;
             words[VICTIM as usize] = code(cohort);
             assert!(
-                !open(cohort, &words[first..first + 2]),
+                !open(cohort, [words[first], words[first + 1]]),
                 "the other is there, {cohort} is the victim"
             );
             words[VICTIM as usize] = code(cohort.other());
             assert!(
-                open(cohort, &words[first..first + 2]),
+                open(cohort, [words[first], words[first + 1]]),
                 "the other is the victim"
             );
         }

@@ -44,7 +44,8 @@ impl WriteBack<'_> {
     };
 
     /// Whether a client on `ep`'s node, holding a lock at `lock`, has something to write by CPU.
-    fn by_cpu<E: Endpoint>(&self, ep: &E, lock: GlobalAddr) -> bool {
+    #[inline]
+    pub(crate) fn by_cpu<E: Endpoint>(&self, ep: &E, lock: GlobalAddr) -> bool {
         self.path == DataPath::Cpu && ep.node() == lock.node()
     }
 

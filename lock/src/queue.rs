@@ -38,14 +38,16 @@ pub(crate) async fn join<E: Endpoint>(
     pool.take();
     let held = Held::arm(member, lock);
     let watch = member.watch(ep, lock);
-    watch.tell(|monitor, at| monitor.requested(at, Cohort::of(ep.node(), lock)))?;
-    watch.tell(|monitor, at| monitor.linked(at, me))?;
+    watch.tell(|monitor, at| {
+        monitor.requested(at, Cohort::of(ep.node(), lock))?;
+        monitor.linked(at, me)
+    })?;
     let found = GlobalAddr::from_bits(swap(ep, tail, me.to_bits()).await?);
-    let ahead = (!found.is_null()).then_some(found);
-    let loan = watch.tell(|monitor, at| monitor.queued(at, me, ahead))?;
-    Ok(Place {
-        held,
-        me,
-        ahead: ahead.map(|ahead| (ahead, loan)),
-    })
+    let ahead = if found.is_null() {
+        None
+    } else {
+        let loan = watch.tell(|monitor, at| monitor.queued(at, me, found))?;
+        Some((found, loan))
+    };
+    Ok(Place { held, me, ahead })
 }

@@ -5,158 +5,197 @@
 //! a store before a load included. On the CPU that is the program order, where the orderings that the protocol
 //! names make it so (a store that a later load must not pass: both `SeqCst`). On a queue pair WRITE→anything,
 //! READ→READ, atomic→READ and atomic→atomic are ordered as they are; before any other pair stands a
-//! [`Steps::fence`].
+//! [`Steps::fence`]. When they take effect is not the same: by CPU each before the call that gives it returns,
+//! by verbs all of them before [`Steps::run`] does. What must precede a step's effect stands before the step.
 //!
 //! A step's effect is one instant for everybody: a READ or an atomic takes effect after the WRITEs that its
 //! queue pair sent before it, for the host's CPU too (over PCIe a read request pushes posted writes).
 
 use std::sync::atomic::Ordering;
 
-use dmtree_cluster::{Chain, Endpoint, GlobalAddr, Line, Op, PollBackoff, Slot, WaitFor};
+use dmtree_cluster::{Chain, Endpoint, GlobalAddr, Line, PollBackoff, Slot, WaitFor};
 
 use crate::{DataPath, Result, WriteBack};
 
-/// Steps that a chain by CPU has at most; they are words of one line.
-const MAX_STEPS: usize = 8;
-
 /// Whether the client reaches `addr` by CPU.
+#[inline]
 fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
     addr.node() == ep.node() && !addr.is_device()
+}
+
+/// The `N` words that a step brings: [`Steps::words`] has them after [`Steps::run`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Brought<const N: usize> {
+    /// By CPU.
+    Words([u64; N]),
+    /// By this verb.
+    Verb(Slot),
 }
 
 /// Steps to be made in order, all on one node.
 pub(crate) struct Steps<'a, E: Endpoint> {
     ep: &'a E,
-    by_cpu: bool,
-    chain: Chain,
-    /// What the CPU needs to know beyond the chain; verbs need no orderings.
-    orders: [Ordering; MAX_STEPS],
+    /// The steps that are still to be made, all by verbs; none where the CPU makes each as it is given.
+    chain: Option<Chain>,
 }
 
 impl<'a, E: Endpoint> Steps<'a, E> {
     /// No steps yet, all of them to be made where `addr` lies.
+    #[inline]
     pub(crate) fn new(ep: &'a E, addr: GlobalAddr) -> Self {
-        let chain = ep.take_chain();
-        Self {
-            ep,
-            by_cpu: by_cpu(ep, addr),
-            chain,
-            orders: [Ordering::SeqCst; MAX_STEPS],
+        let chain = (!by_cpu(ep, addr)).then(|| ep.take_chain());
+        Self { ep, chain }
+    }
+
+    /// Stores a word.
+    #[inline]
+    pub(crate) async fn write(
+        &mut self,
+        addr: GlobalAddr,
+        word: u64,
+        order: Ordering,
+    ) -> Result<()> {
+        if let Some(chain) = &mut self.chain {
+            chain.write_words(addr, &[word]);
+            return Ok(());
         }
+        Ok(self.ep.store(addr, word, order).await?)
     }
 
-    fn order(&mut self, order: Ordering) {
-        if self.by_cpu {
-            self.orders[self.chain.verbs().len()] = order;
+    /// Stores two neighbouring words, the first one first; by verbs it is one WRITE.
+    pub(crate) async fn write_two(
+        &mut self,
+        addr: GlobalAddr,
+        words: [u64; 2],
+        order: Ordering,
+    ) -> Result<()> {
+        if let Some(chain) = &mut self.chain {
+            chain.write_words(addr, &words);
+            return Ok(());
         }
+        self.write(addr, words[0], order).await?;
+        self.write(addr.word(1), words[1], order).await
     }
 
-    /// Stores `words` in increasing address order.
-    pub(crate) fn write(&mut self, addr: GlobalAddr, words: &[u64], order: Ordering) {
-        self.order(order);
-        self.chain.write_words(addr, words);
+    /// Loads a word.
+    #[inline]
+    pub(crate) async fn read(&mut self, addr: GlobalAddr, order: Ordering) -> Result<Brought<1>> {
+        if let Some(chain) = &mut self.chain {
+            return Ok(Brought::Verb(chain.read(addr, 8)));
+        }
+        Ok(Brought::Words([self.ep.load(addr, order).await?]))
     }
 
-    /// Loads `count` words.
-    pub(crate) fn read(&mut self, addr: GlobalAddr, count: usize, order: Ordering) -> Slot {
-        self.order(order);
-        self.chain.read(addr, count * 8)
+    /// Loads two neighbouring words, each at an instant of its own.
+    #[inline]
+    pub(crate) async fn read_two(
+        &mut self,
+        addr: GlobalAddr,
+        order: Ordering,
+    ) -> Result<Brought<2>> {
+        if let Some(chain) = &mut self.chain {
+            return Ok(Brought::Verb(chain.read(addr, 16)));
+        }
+        let first = self.ep.load(addr, order).await?;
+        let second = self.ep.load(addr.word(1), order).await?;
+        Ok(Brought::Words([first, second]))
     }
 
-    /// Compare-exchange; the word as it was is its value.
-    pub(crate) fn cas(
+    /// Compare-exchange; brings the word as it was.
+    #[inline]
+    pub(crate) async fn cas(
         &mut self,
         addr: GlobalAddr,
         expected: u64,
         new: u64,
         order: Ordering,
-    ) -> Slot {
-        self.order(order);
-        self.chain.cas(addr, expected, new)
+    ) -> Result<Brought<1>> {
+        if let Some(chain) = &mut self.chain {
+            return Ok(Brought::Verb(chain.cas(addr, expected, new)));
+        }
+        let outcome = self.ep.compare_exchange(addr, expected, new, order).await?;
+        let (Ok(found) | Err(found)) = outcome;
+        Ok(Brought::Words([found]))
     }
 
-    /// Fetch-add; the word as it was is its value.
-    pub(crate) fn faa(&mut self, addr: GlobalAddr, add: u64, order: Ordering) -> Slot {
-        self.order(order);
-        self.chain.faa(addr, add)
+    /// Fetch-add; brings the word as it was.
+    #[inline]
+    pub(crate) async fn faa(
+        &mut self,
+        addr: GlobalAddr,
+        add: u64,
+        order: Ordering,
+    ) -> Result<Brought<1>> {
+        if let Some(chain) = &mut self.chain {
+            return Ok(Brought::Verb(chain.faa(addr, add)));
+        }
+        Ok(Brought::Words([self
+            .ep
+            .fetch_add(addr, add, order)
+            .await?]))
     }
 
     /// Orders the next step behind every READ and atomic before it.
+    #[inline]
     pub(crate) fn fence(&mut self) {
-        self.chain.fence();
+        if let Some(chain) = &mut self.chain {
+            chain.fence();
+        }
     }
 
     /// The holder's write-back before the steps to come. By verbs it is part of the same chain: WRITE→anything
     /// is ordered. When the steps are the CPU's, all of the write-back has taken effect on return.
+    #[inline]
     pub(crate) async fn write_back(
         &mut self,
         write_back: WriteBack<'_>,
         lock: GlobalAddr,
     ) -> Result<()> {
-        if self.by_cpu {
-            // Without a flush: a completed loopback verb is visible to the host.
-            return write_back.complete(self.ep, lock, false).await;
+        if let Some(chain) = &mut self.chain {
+            write_back.append(self.ep, lock, chain);
+            return Ok(());
         }
-        write_back.append(self.ep, lock, &mut self.chain);
-        Ok(())
+        if write_back.by_cpu(self.ep, lock) {
+            return write_back.store(self.ep, lock).await;
+        }
+        // Without a flush: a completed loopback verb is visible to the host.
+        write_back.complete(self.ep, lock, false).await
     }
 
-    /// Makes the steps and waits until they have taken effect.
+    /// Makes the steps that are not made yet, and waits until they have taken effect.
+    #[inline]
     pub(crate) async fn run(&mut self) -> Result<()> {
-        if !self.by_cpu {
-            return Ok(self.ep.execute(&mut self.chain).await?);
-        }
-        for index in 0..self.chain.verbs().len() {
-            let verb = self.chain.verbs()[index];
-            let (order, word) = (self.orders[index], verb.data_word());
-            match verb.op {
-                Op::Read { len } => {
-                    for nth in 0..len as usize / 8 {
-                        let value = self.ep.load(verb.addr.word(nth as u64), order).await?;
-                        self.chain.data_mut()[word + nth] = value;
-                    }
-                }
-                Op::Write { len } => {
-                    for nth in 0..len as usize / 8 {
-                        let value = self.chain.data()[word + nth];
-                        self.ep
-                            .store(verb.addr.word(nth as u64), value, order)
-                            .await?;
-                    }
-                }
-                Op::Cas { expected, new } => {
-                    let outcome = self
-                        .ep
-                        .compare_exchange(verb.addr, expected, new, order)
-                        .await?;
-                    let (Ok(found) | Err(found)) = outcome;
-                    self.chain.data_mut()[word] = found;
-                }
-                Op::Faa { add } => {
-                    self.chain.data_mut()[word] = self.ep.fetch_add(verb.addr, add, order).await?;
-                }
-                Op::Swap { new } => {
-                    self.chain.data_mut()[word] = self.ep.swap(verb.addr, new, order).await?;
-                }
-            }
+        if let Some(chain) = &mut self.chain {
+            self.ep.execute(chain).await?;
         }
         Ok(())
     }
 
-    /// What the step brought, after [`Steps::run`].
-    pub(crate) fn value(&self, slot: Slot) -> u64 {
-        self.chain.value(slot)
+    /// The words that a step brought, after [`Steps::run`].
+    #[inline]
+    pub(crate) fn words<const N: usize>(&self, brought: Brought<N>) -> [u64; N] {
+        let mut words = [0; N];
+        match (brought, &self.chain) {
+            (Brought::Words(found), _) => words = found,
+            (Brought::Verb(slot), Some(chain)) => words.copy_from_slice(chain.words(slot)),
+            (Brought::Verb(_), None) => unreachable!("verbs are steps of a chain"),
+        }
+        words
     }
 
-    /// The words that a read brought, after [`Steps::run`].
-    pub(crate) fn words(&self, slot: Slot) -> &[u64] {
-        self.chain.words(slot)
+    /// The word that a step brought, after [`Steps::run`].
+    #[inline]
+    pub(crate) fn value(&self, brought: Brought<1>) -> u64 {
+        self.words(brought)[0]
     }
 }
 
 impl<E: Endpoint> Drop for Steps<'_, E> {
+    #[inline]
     fn drop(&mut self) {
-        self.ep.put_chain(std::mem::take(&mut self.chain));
+        if let Some(chain) = self.chain.take() {
+            self.ep.put_chain(chain);
+        }
     }
 }
 
@@ -238,7 +277,9 @@ impl WriteBack<'_> {
         lock: GlobalAddr,
         flush: bool,
     ) -> Result<()> {
-        self.store(ep, lock).await?;
+        if self.by_cpu(ep, lock) {
+            return self.store(ep, lock).await;
+        }
         let mut chain = ep.take_chain();
         self.append(ep, lock, &mut chain);
         if flush && self.path == DataPath::Cpu {

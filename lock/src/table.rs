@@ -59,6 +59,7 @@ impl LockTable {
         self.slots
     }
 
+    #[inline]
     fn table(&self, node: NodeId) -> (GlobalAddr, usize) {
         match self.tables.get(usize::from(node.0)) {
             Some(Some(table)) => *table,
@@ -90,6 +91,7 @@ impl LockTable {
     ///
     /// # Panics
     /// When `lock` is no lock of this table.
+    #[inline]
     pub fn index_of(&self, lock: GlobalAddr) -> usize {
         let (start, first) = self.table(lock.node());
         let slot = lock.to_bits().wrapping_sub(start.to_bits()) >> self.lock_shift;

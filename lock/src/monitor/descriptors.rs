@@ -1,6 +1,6 @@
 //! The lives of descriptors, as a [`super::Monitor`] knows them.
 
-use dmtree_cluster::{ClientId, GlobalAddr, LINE_BYTES, NodeId};
+use dmtree_cluster::{ClientId, GlobalAddr, LINE_BYTES};
 
 use super::{DESCRIPTORS, Moment, ORDER};
 use crate::Result;
@@ -17,9 +17,8 @@ pub(super) enum Side {
 /// One life of one descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key {
-    node: u16,
-    /// Its offset in lines.
-    line: u64,
+    /// Which of [`Descriptors::lives`].
+    index: u32,
     generation: u32,
 }
 
@@ -55,7 +54,18 @@ struct Life {
 #[derive(Debug)]
 struct Run {
     first_line: u64,
-    lives: Vec<Life>,
+    count: u64,
+    /// Whose life is the first one's.
+    first: usize,
+}
+
+impl Run {
+    fn end(&self) -> (u64, usize) {
+        (
+            self.first_line + self.count,
+            self.first + self.count as usize,
+        )
+    }
 }
 
 /// All descriptors.
@@ -63,6 +73,9 @@ struct Run {
 pub(super) struct Descriptors {
     /// By node, in the order of addresses.
     nodes: Vec<Vec<Run>>,
+    lives: Vec<Life>,
+    /// By life.
+    addresses: Vec<GlobalAddr>,
 }
 
 fn line(addr: GlobalAddr) -> u64 {
@@ -75,60 +88,77 @@ impl Descriptors {
         if self.nodes.len() <= node {
             self.nodes.resize_with(node + 1, Vec::new);
         }
-        let first_line = line(start);
+        let (first_line, first) = (line(start), self.lives.len());
+        self.lives.resize(first + count, Life::default());
+        let lines = (0..count as u64).map(|nth| start.add(nth * LINE_BYTES as u64));
+        self.addresses.extend(lines);
         let runs = &mut self.nodes[node];
         let place = runs.partition_point(|run| run.first_line < first_line);
-        runs.insert(
-            place,
-            Run {
-                first_line,
-                lives: vec![Life::default(); count],
-            },
-        );
+        match runs[..place].last_mut() {
+            Some(before) if before.end() == (first_line, first) => before.count += count as u64,
+            _ => runs.insert(
+                place,
+                Run {
+                    first_line,
+                    count: count as u64,
+                    first,
+                },
+            ),
+        }
     }
 
-    fn find(&mut self, node: u16, line: u64) -> Option<&mut Life> {
-        let runs = self.nodes.get_mut(usize::from(node))?;
-        let run = runs
-            .partition_point(|run| run.first_line <= line)
-            .checked_sub(1)?;
-        let run = &mut runs[run];
-        run.lives.get_mut((line - run.first_line) as usize)
+    #[inline]
+    fn find(&self, addr: GlobalAddr) -> Option<usize> {
+        if addr.is_device() || !addr.offset().is_multiple_of(LINE_BYTES as u64) {
+            return None;
+        }
+        let (line, runs) = (line(addr), self.nodes.get(usize::from(addr.node().0))?);
+        let run = match runs.as_slice() {
+            // Clients of one node mostly have theirs side by side.
+            [run] => run,
+            runs => {
+                let behind = runs.partition_point(|run| run.first_line <= line);
+                &runs[behind.checked_sub(1)?]
+            }
+        };
+        let nth = line.wrapping_sub(run.first_line);
+        (nth < run.count).then(|| run.first + nth as usize)
     }
 
     /// The descriptor at `addr`; whoever read that address reads something else than a descriptor's.
+    #[inline]
     fn life(&mut self, at: Moment, addr: GlobalAddr) -> Result<(Key, &mut Life)> {
-        let (node, line) = (addr.node().0, line(addr));
-        let aligned = addr.offset().is_multiple_of(LINE_BYTES as u64) && !addr.is_device();
-        match self.find(node, line) {
-            Some(life) if aligned => Ok((
-                Key {
-                    node,
-                    line,
+        match self
+            .find(addr)
+            .and_then(|index| Some((index, self.lives.get_mut(index)?)))
+        {
+            Some((index, life)) => {
+                let key = Key {
+                    index: index as u32,
                     generation: life.generation,
-                },
-                life,
-            )),
-            _ => at.violation(DESCRIPTORS, format!("{addr} is no descriptor")),
+                };
+                Ok((key, life))
+            }
+            None => at.violation(DESCRIPTORS, format!("{addr} is no descriptor")),
         }
     }
 
     /// The life, if it is not over.
+    #[inline]
     fn living(&self, key: Key) -> Option<&Life> {
-        let runs = self.nodes.get(usize::from(key.node))?;
-        let run = &runs[runs
-            .partition_point(|run| run.first_line <= key.line)
-            .checked_sub(1)?];
-        run.lives
-            .get((key.line - run.first_line) as usize)
+        self.lives
+            .get(key.index as usize)
             .filter(|life| life.generation == key.generation && life.linked.is_some())
     }
 
+    #[inline]
     fn living_mut(&mut self, key: Key) -> Option<&mut Life> {
-        self.find(key.node, key.line)
+        self.lives
+            .get_mut(key.index as usize)
             .filter(|life| life.generation == key.generation && life.linked.is_some())
     }
 
+    #[inline]
     pub(super) fn link(&mut self, at: Moment, me: GlobalAddr) -> Result<Key> {
         let (key, life) = self.life(at, me)?;
         if let Some((client, lock)) = life.linked {
@@ -201,7 +231,7 @@ impl Descriptors {
         match self.living(key) {
             Some(life) if life.loans[side as usize] == Loan::To(at.client) => Ok(()),
             life => {
-                let addr = GlobalAddr::new(NodeId(key.node), key.line * LINE_BYTES as u64);
+                let addr = self.addresses[key.index as usize];
                 let what = if life.is_some() {
                     "after its last access to it"
                 } else {
@@ -231,6 +261,7 @@ impl Descriptors {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn retire(&mut self, at: Moment, me: GlobalAddr) -> Result<()> {
         let (_, life) = self.life(at, me)?;
         if life.linked != Some((at.client, at.lock)) {
@@ -251,6 +282,7 @@ impl Descriptors {
     }
 
     /// Checks that the predecessor has its ticket.
+    #[inline]
     pub(super) fn ticket(&mut self, at: Moment, key: Key, ticket: u64) -> Result<()> {
         let predecessor = self.living_mut(key).and_then(|life| {
             life.ticket = Some(ticket);
@@ -271,6 +303,7 @@ impl Descriptors {
     }
 
     /// Checks that the predecessor was granted the lock.
+    #[inline]
     pub(super) fn grant(&mut self, at: Moment, key: Key) -> Result<()> {
         let predecessor = self.living_mut(key).and_then(|life| {
             life.granted = true;

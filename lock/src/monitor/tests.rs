@@ -57,8 +57,10 @@ impl Bench {
         let at = self.at(client, 0);
         self.monitor.requested(at, Cohort::Remote)?;
         self.monitor.linked(at, self.me(client))?;
-        self.monitor
-            .queued(at, self.me(client), ahead.map(|ahead| self.me(ahead)))
+        match ahead {
+            Some(ahead) => self.monitor.queued(at, self.me(client), self.me(ahead)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -190,7 +192,7 @@ fn a_cohort_takes_tickets_in_the_order_of_its_queue() -> Result<()> {
     bench.join(2, Some(1))?;
     bench
         .monitor
-        .queued(bench.at(1, 0), bench.me(1), Some(bench.me(0)))?;
+        .queued(bench.at(1, 0), bench.me(1), bench.me(0))?;
     bench
         .monitor
         .ticket_taken(bench.at(0, 1), Cohort::Remote, 0)?;
@@ -259,7 +261,7 @@ fn what_is_found_ahead_is_a_linked_descriptor() -> Result<()> {
         (GlobalAddr::new(NodeId(9), 64), "no descriptor"),
     ] {
         broken(
-            bench.monitor.queued(at, bench.me(2), Some(address)),
+            bench.monitor.queued(at, bench.me(2), address),
             DESCRIPTORS,
             detail,
         );
@@ -267,7 +269,7 @@ fn what_is_found_ahead_is_a_linked_descriptor() -> Result<()> {
     // Linked for the other lock.
     bench.monitor.requested(bench.on(1, 3, 0), Cohort::Remote)?;
     bench.monitor.linked(bench.on(1, 3, 0), bench.me(3))?;
-    let found = bench.monitor.queued(at, bench.me(2), Some(bench.me(3)));
+    let found = bench.monitor.queued(at, bench.me(2), bench.me(3));
     broken(found, DESCRIPTORS, "client 3's for the lock at 0:host+0x80");
     Ok(())
 }
@@ -468,5 +470,30 @@ fn runs_and_grants_are_counted() -> Result<()> {
     let totals = bench.monitor.totals();
     assert_eq!(Cohort::ALL.map(|cohort| totals.grants(cohort)), [4, 2]);
     assert_eq!(Cohort::ALL.map(|cohort| totals.longest_run(cohort)), [3, 1]);
+    Ok(())
+}
+
+#[test]
+fn descriptors_side_by_side_are_told_apart() -> Result<()> {
+    let bench = Bench::new();
+    let at = |node, line: u64| GlobalAddr::new(NodeId(node), (1000 + line) * 64);
+    // Neighbours on node 0; the last two come after another node's, the first ones after those behind them.
+    let starts = [at(0, 2), at(0, 4), at(1, 0), at(0, 6), at(0, 0)];
+    for start in starts {
+        bench.monitor.watch_descriptors(start, 2);
+    }
+    let all = starts.iter().flat_map(|start| [*start, start.add(64)]);
+    for (client, me) in all.enumerate() {
+        let moment = bench.at(client as u32, 0);
+        bench.monitor.requested(moment, Cohort::Remote)?;
+        bench.monitor.linked(moment, me)?;
+        let twice = bench.monitor.linked(moment, me);
+        broken(twice, DESCRIPTORS, &format!("which is client {client}'s"));
+    }
+    let moment = bench.at(0, 0);
+    for beyond in [at(0, 8), at(1, 2), at(0, 0).add(8), at(2, 0)] {
+        let outcome = bench.monitor.linked(moment, beyond);
+        broken(outcome, DESCRIPTORS, "is no descriptor");
+    }
     Ok(())
 }
