@@ -16,8 +16,6 @@ use crate::settings::{Options, read_config};
 #[command(
     name = "dmtree",
     version,
-    about,
-    long_about,
     max_term_width = 100,
     args_override_self = true
 )]

@@ -96,7 +96,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let report = report(command.name, &settings, &outcomes, |rows| {
         (command.judge)(&settings, rows)
     })?;
-    if let Some(out) = &settings.out {
+    let written = settings.out.as_ref().map_or(Ok(()), |out| {
         write_all(
             out.path(),
             command.file_name,
@@ -104,35 +104,39 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             &settings,
             &outcomes,
             &report,
-        )?;
-    }
+        )
+    });
     let text = format!(
         "{}: {}\n\n{}{}{}",
         command.title,
         conditions(&settings),
         runs_text(&report.runs),
         claims_text(&report.claims),
-        settings
-            .out
-            .as_ref()
-            .map_or_else(String::new, |out| format!("results are in {out}\n")),
+        match &settings.out {
+            Some(out) if written.is_ok() => format!("results are in {out}\n"),
+            _ => String::new(),
+        },
     );
     let taken = [&settings.json, &settings.csv]
         .into_iter()
         .flatten()
         .any(Place::is_stdout);
-    if let Some(place) = &settings.json {
-        write_data(place, &json_text(&report)?)?;
-    }
-    if let Some(place) = &settings.csv {
-        write_data(place, &csv_text(&report)?)?;
-    }
-    (if taken {
+    let json = settings
+        .json
+        .as_ref()
+        .map_or(Ok(()), |place| write_data(place, &json_text(&report)?));
+    let csv = settings
+        .csv
+        .as_ref()
+        .map_or(Ok(()), |place| write_data(place, &csv_text(&report)?));
+    let console = if taken {
         Console::Stderr
     } else {
         Console::Stdout
-    })
-    .print(&text)
+    };
+    // A full disk must not cost the results of a long run: they are shown all the same.
+    let printed = console.print(&text);
+    written.and(json).and(csv).and(printed)
 }
 
 /// On how many threads the runs fit into memory.

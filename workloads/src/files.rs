@@ -18,6 +18,9 @@ pub(crate) fn check_file(flag: &str, place: &Place) -> Result<()> {
     let path = place.path();
     let fail =
         |why: String| Failure::Usage(format!("{flag}: cannot write {}: {why}", path.display()));
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(fail("it is the name of a directory".to_owned()));
+    }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(fail("it is a directory".to_owned())),
         // A device or a pipe is written to directly; opening a pipe to try would end it for its
@@ -25,7 +28,7 @@ pub(crate) fn check_file(flag: &str, place: &Place) -> Result<()> {
         Ok(found) if !found.is_file() => return Ok(()),
         _ => {}
     }
-    probe(directory_of(path)).map_err(|error| fail(error.to_string()))
+    probe(directory_of(&resolved(path))).map_err(|error| fail(error.to_string()))
 }
 
 /// Makes the directory named by `flag`, with those above it, and makes sure that files can be
@@ -57,6 +60,7 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
         let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
         return file.write_all(text.as_bytes()).map_err(fail);
     }
+    let path = &resolved(path);
     let part = beside(path);
     let written = (|| {
         let mut file = File::create(&part)?;
@@ -70,6 +74,11 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
         let _ = fs::remove_file(&part);
         fail(error)
     })
+}
+
+/// What `path` stands for when it is a link: a rename would replace the link, not the file.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -129,6 +138,7 @@ mod tests {
             ("--json", file.join("below")),
             ("--csv", dir.path().join("no/such")),
             ("--json", dir.path().to_owned()),
+            ("--json", dir.path().join("no-such/")),
         ] {
             let error = check_file(flag, &place(&path)).unwrap_err();
             assert!(
@@ -143,6 +153,18 @@ mod tests {
         );
         check_directory("--out", &place(&dir.path().join("a/b"))).unwrap();
         assert!(dir.path().join("a/b").is_dir());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_written_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write_whole(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 
     #[cfg(target_os = "linux")]

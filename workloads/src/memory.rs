@@ -33,7 +33,7 @@ pub(crate) fn runs_that_fit(bytes_a_run: u128, available: u64, wanted: usize) ->
     if fit == 0 {
         return Err(Failure::Usage(format!(
             "a run needs {} of memory, and the machine has {} free; lower --keys, --lock-count, --nodes, \
-             --threads or --coroutines",
+             --threads or --coroutines, or raise --fill",
             bytes_text(bytes_a_run),
             bytes_text(u128::from(usable)),
         )));

@@ -32,6 +32,9 @@ const MONITOR_BYTES: u128 = 256;
 /// A lock that is waited for and neither granted nor released for this long is stuck: holders need
 /// microseconds, and milliseconds behind thousands of queued verbs.
 const STUCK: Duration = Duration::from_secs(1);
+/// Nor is it stuck before this many verbs, one after the other, could each have been late by the
+/// whole jitter: an acquire and a release take fewer.
+const STUCK_JITTERS: u32 = 32;
 
 /// How often the watch looks at a run, in virtual time.
 const WATCH: Duration = Duration::from_millis(2);
@@ -199,6 +202,7 @@ impl<'a> RunPlan<'a> {
             verbs_a_second,
             "run done"
         );
+        self.warn_of_short_window(&local, &remote);
         Ok(RunOutcome {
             spec: self.spec.clone(),
             local,
@@ -208,6 +212,25 @@ impl<'a> RunPlan<'a> {
             event_loop,
             load,
         })
+    }
+
+    /// Operations count where they begin and are all waited for; so a window that is not long against them counts
+    /// more of them than it had time for.
+    fn warn_of_short_window(&self, local: &Latencies, remote: &Latencies) {
+        let mut all = local.clone();
+        all.merge(remote);
+        let Some(mean_ns) = all.summary().mean else {
+            return;
+        };
+        let window_ns = nanos(self.settings.window);
+        if mean_ns * 20.0 > window_ns as f64 {
+            tracing::warn!(
+                run = self.spec.title(),
+                mean_latency_us = mean_ns / 1000.0,
+                measured_us = window_ns / 1000,
+                "an operation is not short against the measured time: the throughput is overstated, raise --seconds"
+            );
+        }
     }
 
     fn sim_config(&self) -> SimConfig {
@@ -289,6 +312,8 @@ impl<'a> RunPlan<'a> {
         progress: &Progress,
         abandon: Abandon<'_>,
     ) -> Result<Duration> {
+        let patience = STUCK + self.settings.jitter * STUCK_JITTERS;
+        let stuck = patience.min(self.settings.wait_limit);
         let mut event_loop = Duration::ZERO;
         let mut shown = 0;
         loop {
@@ -308,9 +333,7 @@ impl<'a> RunPlan<'a> {
                 progress.advance(schedule.window_end_ns - shown);
                 return Ok(event_loop);
             }
-            if let Some(stall) =
-                monitor.stalled(sim.now_ns(), nanos(STUCK.min(self.settings.wait_limit)))
-            {
+            if let Some(stall) = monitor.stalled(sim.now_ns(), nanos(stuck)) {
                 return Err(self.failure(stall));
             }
             if abandon.is_asked_for() {
@@ -347,7 +370,7 @@ fn usage(error: dmtree_index::Error) -> Failure {
 pub(crate) fn lock_options(settings: &Settings) -> LockOptions {
     LockOptions {
         slots: settings.lock_count,
-        // Nobody hands over four billion times in a row.
+        // From 65,535 on, sherman's lock knows no limit.
         sherman_handover: Some(settings.handover_limit.0.unwrap_or(u32::MAX)),
         ..LockOptions::default()
     }

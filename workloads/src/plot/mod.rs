@@ -27,9 +27,19 @@ const PANEL_HEIGHT: f64 = 250.0;
 const TITLE_HEIGHT: f64 = 34.0;
 /// Below a panel: tick labels and the axis' name.
 const FOOT_HEIGHT: f64 = 56.0;
+/// Above the panels with one line of legend.
 const HEAD_HEIGHT: f64 = 96.0;
+const LEGEND_LINE: f64 = 22.0;
+/// A sample of a lock's line with its markers, and the room beside it.
+const LEGEND_SAMPLE: f64 = 56.0;
 const TABLE_LINE: f64 = 22.0;
+/// Of the table's first column.
+const TABLE_NAMES: f64 = 190.0;
 const TABLE_COLUMN: f64 = 130.0;
+/// A letter of a lock's name in the legend, generously: fonts differ.
+const LETTER: f64 = 9.0;
+/// Between the markers of two locks at one percentile, unless there are too many locks for it.
+const ASIDE: f64 = 9.0;
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 const FAINT_GRID: RGBColor = RGBColor(0xf0, 0xf0, 0xf0);
 const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
@@ -106,10 +116,40 @@ impl<'a> Figure<'a> {
     }
 
     fn panel_origin(&self, column: usize, line: usize) -> (f64, f64) {
+        let head = HEAD_HEIGHT + self.legend_places().1 as f64 * LEGEND_LINE;
         (
             MARGIN + AXIS_WIDTH + column as f64 * (PANEL_WIDTH + AXIS_WIDTH),
-            HEAD_HEIGHT + TITLE_HEIGHT + line as f64 * (TITLE_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT),
+            head + TITLE_HEIGHT + line as f64 * (TITLE_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT),
         )
+    }
+
+    /// Right end of what is drawn. Two columns of panels at least: the title and the legend want
+    /// the room also above a single panel.
+    fn right(&self) -> f64 {
+        let columns = self.classes.len().max(2) as f64;
+        let panels = MARGIN + columns * (AXIS_WIDTH + PANEL_WIDTH);
+        panels.max(MARGIN + TABLE_NAMES + self.locks.len() as f64 * self.table_column())
+    }
+
+    /// Wide enough for the longest name.
+    fn table_column(&self) -> f64 {
+        let longest = self.locks.iter().map(|lock| lock.chars().count()).max();
+        TABLE_COLUMN.max(LETTER * longest.unwrap_or(0) as f64 + 24.0)
+    }
+
+    /// Left end and line of each lock's entry in the legend, and the lines after the first.
+    fn legend_places(&self) -> (Vec<(f64, usize)>, usize) {
+        let (mut x, mut line) = (MARGIN, 0);
+        let mut places = Vec::new();
+        for lock in &self.locks {
+            let width = LEGEND_SAMPLE + LETTER * lock.chars().count() as f64;
+            if x > MARGIN && x + width > self.right() {
+                (x, line) = (MARGIN, line + 1);
+            }
+            places.push((x, line));
+            x += width + 28.0;
+        }
+        (places, line)
     }
 
     fn table_top(&self) -> f64 {
@@ -117,10 +157,7 @@ impl<'a> Figure<'a> {
     }
 
     fn size(&self) -> (u32, u32) {
-        // Two columns at least: the title and the legend want the room also above a single panel.
-        let (right, _) = self.panel_origin(self.classes.len().max(2), 0);
-        let table = MARGIN + 190.0 + self.locks.len() as f64 * TABLE_COLUMN;
-        let width = (right - AXIS_WIDTH).max(table) + MARGIN;
+        let width = self.right() + MARGIN;
         let height =
             self.table_top() + (self.distributions.len() as f64 + 2.0) * TABLE_LINE + MARGIN + 8.0;
         (width as u32, height as u32)
@@ -159,14 +196,11 @@ impl<'a> Figure<'a> {
     }
 
     fn legend(&self, canvas: &Canvas<'_>) -> Drawn {
-        let mut x = MARGIN;
-        for (index, lock) in self.locks.iter().enumerate() {
-            Style::of(index).draw(
-                canvas,
-                &[(x + 4.0, 82.0), (x + 24.0, 82.0), (x + 44.0, 82.0)],
-            )?;
-            write(canvas, lock, (x + 56.0, 82.0), &Lettering::left(14))?;
-            x += 56.0 + 9.0 * lock.chars().count() as f64 + 28.0;
+        let (places, _) = self.legend_places();
+        for (index, (lock, (x, line))) in self.locks.iter().zip(places).enumerate() {
+            let y = 82.0 + line as f64 * LEGEND_LINE;
+            Style::of(index).draw(canvas, &[(x + 4.0, y), (x + 24.0, y), (x + 44.0, y)])?;
+            write(canvas, lock, (x + LEGEND_SAMPLE, y), &Lettering::left(14))?;
         }
         Ok(())
     }
@@ -217,13 +251,20 @@ impl<'a> Figure<'a> {
             (left - 58.0, (top + bottom) / 2.0),
             &name,
         )?;
-        let Some(axis) = &self.axis else {
+        let has_values = |row: &RunRow| row.latency_ns.percentiles().iter().any(Option::is_some);
+        let is_empty = !self
+            .locks
+            .iter()
+            .any(|lock| self.row(lock, distribution, class).is_some_and(has_values));
+        if is_empty {
             write(
                 canvas,
                 "too few samples",
                 ((left + right) / 2.0, (top + bottom) / 2.0),
                 &Lettering::centred(14),
             )?;
+        }
+        let Some(axis) = &self.axis else {
             return frame(canvas, origin);
         };
         let y = |value: f64| bottom - axis.share(value) * PANEL_HEIGHT;
@@ -243,12 +284,14 @@ impl<'a> Figure<'a> {
             }
         }
         frame(canvas, origin)?;
+        // Side by side, so that equal values do not hide each other, and within the percentile's
+        // column.
+        let step = ASIDE.min((column - 2.0 * ASIDE) / self.locks.len() as f64);
         for (index, lock) in self.locks.iter().enumerate() {
             let Some(row) = self.row(lock, distribution, class) else {
                 continue;
             };
-            // Side by side, so that equal values do not hide each other.
-            let aside = (index as f64 - (self.locks.len() as f64 - 1.0) / 2.0) * 9.0;
+            let aside = (index as f64 - (self.locks.len() as f64 - 1.0) / 2.0) * step;
             let points: Vec<_> = row
                 .latency_ns
                 .percentiles()
@@ -269,7 +312,8 @@ impl<'a> Figure<'a> {
             ..Lettering::left(13)
         };
         write(canvas, "all clients, M operations/s", (MARGIN, y), &bold)?;
-        let x = |index: usize| MARGIN + 190.0 + (index as f64 + 1.0) * TABLE_COLUMN - 20.0;
+        let x =
+            |index: usize| MARGIN + TABLE_NAMES + (index as f64 + 1.0) * self.table_column() - 20.0;
         let right = Lettering {
             anchor: Pos::new(HPos::Right, VPos::Center),
             ..Lettering::left(13)

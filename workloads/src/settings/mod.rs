@@ -120,7 +120,7 @@ options! {
     /// Page format: sequence
     #[arg(value_name = "FORMAT")]
     page_format: PageFormat,
-    /// Sherman: hand-overs in a row within a compute server, or none for no limit
+    /// Sherman: hand-overs in a row within a compute server; none (or 65535 and more) for no limit
     #[arg(value_name = "N|none")]
     handover_limit: HandoverLimit,
     /// A wait longer than this fails the run
@@ -275,10 +275,16 @@ mod tests {
             csv: Some("-".parse().unwrap()),
             ..Options::default()
         };
+        let one_file = Options {
+            json: Some("results".parse().unwrap()),
+            csv: Some("results".parse().unwrap()),
+            ..Options::default()
+        };
         for (options, flag) in [
             (stagger, "--stagger"),
             (clients, "--threads"),
             (stdout, "--csv"),
+            (one_file, "--csv"),
         ] {
             let error = Settings::of(options).unwrap_err();
             assert!(

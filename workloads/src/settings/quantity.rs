@@ -127,6 +127,11 @@ impl FromStr for Time {
         };
         if (0.0..=LONGEST_NS as f64).contains(&ns) {
             Ok(Self { ns: ns as u64 })
+        } else if ns > 0.0 {
+            Err(QuantityError {
+                kind: "time that is taken (at most 1,000,000 s)",
+                ..error()
+            })
         } else {
             Err(error())
         }

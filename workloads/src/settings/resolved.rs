@@ -127,11 +127,17 @@ impl Settings {
                 "--stagger {stagger} is longer than --warmup {warmup}: clients would start in the measured window"
             )));
         }
-        let both_stdout = |place: &Option<Place>| place.as_ref().is_some_and(Place::is_stdout);
-        if both_stdout(&options.json) && both_stdout(&options.csv) {
-            return Err(Failure::Usage(
-                "--json - and --csv - cannot both go to standard output".to_owned(),
-            ));
+        if let (Some(json), Some(csv)) = (&options.json, &options.csv)
+            && json == csv
+        {
+            let place = if json.is_stdout() {
+                "standard output".to_owned()
+            } else {
+                json.to_string()
+            };
+            return Err(Failure::Usage(format!(
+                "--json {json} and --csv {csv} cannot both go to {place}"
+            )));
         }
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
