@@ -206,7 +206,10 @@ impl Chain {
 
     /// Appends a WRITE of whole words.
     pub fn write_words(&mut self, addr: GlobalAddr, words: &[u64]) -> Slot {
-        self.write(addr, bytemuck::cast_slice(words))
+        let len = size_of_val(words) as u32;
+        let slot = self.push(Op::Write { len }, addr, 0);
+        self.data.extend_from_slice(words);
+        slot
     }
 
     /// Appends a CAS.

@@ -112,10 +112,14 @@ impl Level {
         Some(&self.pages[place])
     }
 
-    /// The page with the highest low fence that is not beyond `key`.
+    /// Where the page with the highest low fence that is not beyond `key` is.
+    fn place(&self, key: u64) -> Option<usize> {
+        self.lows.partition_point(|low| *low <= key).checked_sub(1)
+    }
+
+    /// That page.
     fn before(&self, key: u64) -> Option<&CachedPage> {
-        let place = self.lows.partition_point(|low| *low <= key);
-        Some(&self.pages[place.checked_sub(1)?])
+        Some(&self.pages[self.place(key)?])
     }
 
     /// Adds a page, and returns the one in whose place it is.
@@ -148,6 +152,8 @@ pub struct IndexPages {
     levels: Vec<Level>,
     root: Option<(GlobalAddr, u8)>,
     bytes: usize,
+    /// How often a page was added or dropped.
+    version: u64,
 }
 
 impl IndexPages {
@@ -170,6 +176,7 @@ impl IndexPages {
             return Some(id);
         }
         let copy = CachedPage::new(addr, page, &inner);
+        self.version += 1;
         self.bytes += copy.bytes();
         if let Some(old) = self.levels[level].insert(copy) {
             self.bytes -= old.bytes();
@@ -179,6 +186,15 @@ impl IndexPages {
 
     pub(crate) fn set_root(&mut self, addr: GlobalAddr, level: u8) {
         self.root = Some((addr, level));
+    }
+
+    /// The way on from the page of level `level`, if it covers `key`.
+    fn hit(page: &CachedPage, level: u8, key: u64) -> Option<Hit> {
+        page.covers(key).then(|| Hit {
+            child: page.child(key),
+            child_level: level - 1,
+            parent: page.id(level),
+        })
     }
 
     fn is_current(&self, id: &CacheId) -> bool {
@@ -208,6 +224,16 @@ pub struct Hit {
     pub parent: CacheId,
 }
 
+/// Where in a cache the way to a key is found, as long as the cache does not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foresight {
+    pub key: u64,
+    /// The page's among those of level 1.
+    place: Option<usize>,
+    /// Of the cache's pages.
+    version: u64,
+}
+
 /// The index cache of a compute server, shared by its clients.
 #[derive(Debug, Default)]
 pub struct IndexCache {
@@ -231,22 +257,39 @@ impl IndexCache {
     pub fn lookup(&self, key: u64, above: u8) -> Option<Hit> {
         let pages = self.pages.read();
         let mut levels = pages.levels.iter().enumerate().skip(usize::from(above));
-        levels.find_map(|(index, level)| {
-            let page = level.before(key)?;
-            page.covers(key).then(|| Hit {
-                child: page.child(key),
-                child_level: index as u8,
-                parent: page.id(index as u8 + 1),
-            })
-        })
+        levels.find_map(|(index, level)| IndexPages::hit(level.before(key)?, index as u8 + 1, key))
     }
 
-    /// Hints that `key` is looked up soon: brings the page that leads to its leaf near.
-    pub fn hint(&self, key: u64) {
+    /// Finds the page that leads to `key`'s leaf, ahead of its use: brings it near, and
+    /// [`IndexCache::lookup_foreseen`] need not search for it.
+    pub(crate) fn foresee(&self, key: u64) -> Foresight {
         let pages = self.pages.read();
-        if let Some(page) = pages.levels.first().and_then(|level| level.before(key)) {
-            dmtree_cluster::prefetch(bytemuck::cast_slice(&page.0));
+        let level = pages.levels.first();
+        let place = level.and_then(|level| level.place(key));
+        if let (Some(level), Some(place)) = (level, place) {
+            dmtree_cluster::prefetch(&level.pages[place].0);
         }
+        Foresight {
+            key,
+            place,
+            version: pages.version,
+        }
+    }
+
+    /// What [`IndexCache::lookup`] of that key, from the lowest level up, says now; none also where it has to be
+    /// asked.
+    pub(crate) fn lookup_foreseen(&self, foresight: &Foresight) -> Option<Hit> {
+        let pages = self.pages.read();
+        if pages.version != foresight.version {
+            return None;
+        }
+        let page = pages.levels.first()?.pages.get(foresight.place?)?;
+        IndexPages::hit(page, 1, foresight.key)
+    }
+
+    /// Whether the pages are still those of `foresight`.
+    pub(crate) fn is_as_foreseen(&self, foresight: &Foresight) -> bool {
+        self.pages.read().version == foresight.version
     }
 
     /// The root page and its level, as far as is known. A root that has grown since still leads everywhere, by
@@ -283,6 +326,7 @@ impl IndexCache {
             return false;
         }
         let pages = Arc::make_mut(&mut pages);
+        pages.version += 1;
         let old = pages.levels[usize::from(id.level) - 1].remove(id.low);
         pages.bytes -= old.map_or(0, |old| old.bytes());
         true
@@ -348,6 +392,22 @@ mod tests {
         assert_eq!(cache.lookup(5, 0).map(|hit| hit.child), Some(at(3)));
         assert!(!cache.invalidate(&newer) && cache.invalidate(&other));
         assert_eq!((cache.bytes(), cache.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_foreseen_holds_until_the_cache_changes() {
+        let cache = IndexCache::new();
+        assert_eq!(cache.lookup_foreseen(&cache.foresee(5)), None);
+        let first = insert(&cache, at(0), &words(0, 0, 10, 2)).expect("an inner page");
+        let (within, beyond) = (cache.foresee(5), cache.foresee(15));
+        assert_eq!(cache.lookup_foreseen(&within), cache.lookup(5, 0));
+        assert!(cache.lookup_foreseen(&within).is_some() && cache.is_as_foreseen(&within));
+        assert_eq!(cache.lookup_foreseen(&beyond), None);
+        insert(&cache, at(1), &words(0, 10, 20, 3));
+        assert!(!cache.is_as_foreseen(&within) && cache.lookup_foreseen(&within).is_none());
+        let again = cache.foresee(5);
+        assert!(cache.invalidate(&first));
+        assert!(!cache.is_as_foreseen(&again) && cache.lookup_foreseen(&again).is_none());
     }
 
     #[test]

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol, LockTable, WriteBack};
 
+use crate::cache::{Foresight, Hit};
 use crate::leaf::value_word;
 use crate::reader::PageReader;
 use crate::walk::{Away, Onward, Position, Via, Walk};
@@ -84,6 +85,14 @@ pub struct TreeStats {
     pub torn_reads: u64,
 }
 
+/// What [`Tree::hint`] has found out, by the operation that it is for.
+#[derive(Debug, Default)]
+struct Hints {
+    this: Option<(Foresight, Hit)>,
+    next: Option<(Foresight, Hit)>,
+    later: Option<Foresight>,
+}
+
 /// One client's handle on a tree.
 #[derive(Debug)]
 pub struct Tree<E, L> {
@@ -95,6 +104,7 @@ pub struct Tree<E, L> {
     options: TreeOptions,
     reader: PageReader,
     stats: TreeStats,
+    hints: Hints,
 }
 
 impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
@@ -119,6 +129,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             options,
             reader,
             stats: TreeStats::default(),
+            hints: Hints::default(),
         }
     }
 
@@ -138,17 +149,32 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Hints at the keys of this client's next operation and of the one after it, so that what memory of this
     /// process they will touch is near by then: `later`'s entry in the index cache, and `next`'s leaf and lock where
     /// the client reaches them by CPU. It costs no time on the fabric's clock and changes no result.
-    pub fn hint(&self, next: u64, later: u64) {
-        self.cache.hint(later);
+    pub fn hint(&mut self, next: u64, later: u64) {
+        self.hints.this = self.hints.next.take();
+        let foreseen = self.hints.later.replace(self.cache.foresee(later));
+        let foreseen = match foreseen {
+            Some(foreseen) if foreseen.key == next => foreseen,
+            _ => self.cache.foresee(next),
+        };
+        let Some(hit) = self.cache.lookup_foreseen(&foreseen) else {
+            return;
+        };
         if self.options.data_path == DataPath::Cpu
-            && let Some(hit) = self.cache.lookup(next, 0)
             && hit.child.node() == self.ep.node()
             && self.meta.check(hit.child).is_ok()
         {
-            self.ep
-                .hint(hit.child, self.meta.layout().page_bytes() as usize);
-            self.ep.hint(self.locks.lock_of(hit.child), 8);
+            let lock = self.locks.lock_of(hit.child);
+            self.ep.hint(lock, 8);
+            self.lock.hint(lock);
+            self.ep.hint(hit.child, self.half_page());
         }
+        self.hints.next = Some((foreseen, hit));
+    }
+
+    /// Bytes of a leaf that are hinted at at a time. A page at once would take all the misses that a core can have
+    /// outstanding, and wait for them.
+    fn half_page(&self) -> usize {
+        self.meta.layout().page_bytes() as usize / 2
     }
 
     /// The value of `key`; none when it is not there. Takes no lock.
@@ -274,7 +300,20 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Where a descent begins.
     async fn start(&mut self, key: u64) -> Result<Position> {
         work(&self.ep, self.options.lookup_ns).await;
-        if let Some(hit) = self.cache.lookup(key, 0) {
+        let foreseen = self.hints.this.take();
+        let foreseen = foreseen
+            .filter(|(foreseen, _)| foreseen.key == key && self.cache.is_as_foreseen(foreseen));
+        let hit = match foreseen {
+            Some((_, hit)) => {
+                if self.options.data_path == DataPath::Cpu && hit.child.node() == self.ep.node() {
+                    let half = self.half_page();
+                    self.ep.hint(hit.child.add(half as u64), half);
+                }
+                Some(hit)
+            }
+            None => self.cache.lookup(key, 0),
+        };
+        if let Some(hit) = hit {
             return Ok(Position::new(
                 hit.child,
                 Some(hit.child_level),

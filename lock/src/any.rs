@@ -78,6 +78,10 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
         })
     }
 
+    fn hint(&self, lock: GlobalAddr) {
+        self.member().hint(lock);
+    }
+
     async fn release(&mut self, ep: &E, guard: AnyGuard, write_back: WriteBack<'_>) -> Result<()> {
         match (self, guard) {
             (AnyLock::Sherman(protocol), AnyGuard::Sherman(guard)) => {

@@ -70,6 +70,13 @@ impl Member {
         }
     }
 
+    /// Brings what the monitor knows of `lock` near.
+    pub(crate) fn hint(&self, lock: GlobalAddr) {
+        if let Some(monitor) = &self.monitor {
+            monitor.hint(lock);
+        }
+    }
+
     /// A line to the monitor about `lock`.
     #[inline]
     pub(crate) fn watch<'a, E: Endpoint>(&'a self, ep: &'a E, lock: GlobalAddr) -> Watch<'a, E> {

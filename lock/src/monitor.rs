@@ -188,6 +188,14 @@ impl Monitor {
         self.state.borrow_mut().descriptors.add(start, count);
     }
 
+    /// Brings what is known of `lock` near, which is somewhere in megabytes.
+    pub(crate) fn hint(&self, lock: GlobalAddr) {
+        let state = self.state.borrow();
+        if let Some(known) = state.locks.get(state.table.index_of(lock)) {
+            dmtree_cluster::prefetch(std::slice::from_ref(known));
+        }
+    }
+
     /// A client asks for a lock.
     #[inline(always)]
     pub(crate) fn requested(&self, at: Moment, cohort: Cohort) -> Result<()> {

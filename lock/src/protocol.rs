@@ -86,6 +86,12 @@ pub trait LockProtocol<E: Endpoint> {
     /// Waits until the client holds the lock at `lock` (an address from a [`crate::LockTable`]).
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<Self::Guard>;
 
+    /// Hints that this client is about to acquire the lock at `lock` (as for [`LockProtocol::acquire`]), so that
+    /// what this process keeps of it beside the fabric's memory can be brought near. It changes nothing.
+    fn hint(&self, lock: GlobalAddr) {
+        let _ = lock;
+    }
+
     /// Makes the write-back take effect, then lets the next holder in. Whatever the holder wrote to other
     /// nodes has completed before this is called.
     async fn release(

@@ -26,6 +26,8 @@ pub struct SimEndpoint {
     world: Rc<RefCell<World>>,
     client: u32,
     node: NodeId,
+    /// Its CPU core's number within the node.
+    core: u8,
 }
 
 impl std::fmt::Debug for SimEndpoint {
@@ -36,10 +38,12 @@ impl std::fmt::Debug for SimEndpoint {
 
 impl SimEndpoint {
     pub(super) fn new(world: Rc<RefCell<World>>, client: u32, node: NodeId) -> Self {
+        let core = world.borrow().core(client);
         Self {
             world,
             client,
             node,
+            core,
         }
     }
 
@@ -57,10 +61,7 @@ impl SimEndpoint {
     fn spend(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();
         if self.fold(&mut world, cost) {
-            return Delay {
-                endpoint: self,
-                until: 0,
-            };
+            return Delay::over(self);
         }
         let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
         self.pass(&mut world, total)
@@ -83,10 +84,7 @@ impl SimEndpoint {
         if until < world.queue.next_time() && until <= world.horizon {
             world.now = until;
             world.stats.events += 1;
-            return Delay {
-                endpoint: self,
-                until: 0,
-            };
+            return Delay::over(self);
         }
         world.queue.push(until, Event::Wake(self.client));
         Delay {
@@ -107,48 +105,149 @@ impl SimEndpoint {
         Ok(world.cpu_cost(self.client, addr, words, writes))
     }
 
-    /// A CPU access to one word, which costs `fence` beyond its line: at once when its time is folded into a later
-    /// access's, else when its time has passed.
-    #[inline]
-    async fn word<T>(
+    /// A CPU access to `words` words of a line at once, its time folded into a later access's: what nearly all are.
+    /// None when it takes an event, has somebody to respect, or is to be refused; nothing has happened then.
+    #[inline(always)] // A few dozen instructions, which are fewer where `words` and `writes` are known.
+    fn at_once<T>(
+        &self,
+        addr: GlobalAddr,
+        words: usize,
+        writes: bool,
+        fence: bool,
+        access: impl FnOnce(&mut [u8]) -> T,
+    ) -> Option<T> {
+        let mut world = self.world.borrow_mut();
+        let world = &mut *world;
+        let cost = world.costs.cpu_hit + if fence { world.costs.cpu_fence } else { 0 };
+        let client = &mut world.clients[self.client as usize];
+        if cost > world.costs.foldable || client.debt >= MAX_DEBT {
+            return None;
+        }
+        // Beyond any memory when it is on another node, or the device's.
+        let start = addr.to_bits() ^ GlobalAddr::new(self.node, 0).to_bits();
+        let space = &mut world.nodes[usize::from(self.node.0)].spaces[0];
+        let bytes = space.at_hand(start as usize, words * 8, self.core, writes)?;
+        client.debt += cost;
+        Some(access(bytes))
+    }
+
+    /// A CPU access to one word, which costs a fence beyond its line if `fence` says so: at once when its time is
+    /// folded into a later access's, else when its time has passed.
+    #[inline(always)] // As `Word::poll`.
+    fn word<T, C: Fn(u64) -> (Option<u64>, T)>(
         &self,
         what: &'static str,
         addr: GlobalAddr,
         writes: bool,
         fence: bool,
-        access: impl FnOnce(&mut World) -> T,
-    ) -> Result<T> {
-        let delay = {
-            let mut world = self.world.borrow_mut();
-            let world = &mut *world;
-            world.check_cpu(self.client, what, addr, 1)?;
-            let fence = if fence { world.costs.cpu_fence } else { 0 };
-            let cost = world.line_cost(self.client, addr, writes) + fence;
-            if self.fold(world, cost) {
-                return Ok(access(world));
-            }
-            let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
-            self.pass(world, total)
-        };
-        delay.await;
-        Ok(access(&mut self.world.borrow_mut()))
+        change: C,
+    ) -> Word<'_, C> {
+        Word {
+            endpoint: self,
+            what,
+            addr,
+            writes,
+            fence,
+            change,
+            delay: None,
+        }
     }
 
-    async fn read_modify_write(
+    /// Begins an access to one word that is not made at once.
+    #[inline(never)]
+    fn begin_word(
         &self,
         what: &'static str,
         addr: GlobalAddr,
-        change: impl FnOnce(u64) -> Option<u64>,
-    ) -> Result<u64> {
-        let access = |world: &mut World| {
-            let found = world.cpu_load(addr);
-            if let Some(value) = change(found) {
-                world.cpu_store(addr, value);
-            }
-            found
-        };
-        self.word(what, addr, true, true, access).await
+        writes: bool,
+        fence: bool,
+    ) -> Result<Delay<'_>> {
+        let mut world = self.world.borrow_mut();
+        let world = &mut *world;
+        world.check_cpu(self.client, what, addr, 1)?;
+        let fence = if fence { world.costs.cpu_fence } else { 0 };
+        let cost = world.line_cost(self.client, addr, writes) + fence;
+        if self.fold(world, cost) {
+            return Ok(Delay::over(self));
+        }
+        let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+        Ok(self.pass(world, total))
     }
+}
+
+/// A CPU access to one word: `change` says, from what is there, what to store if anything, and what to return.
+struct Word<'a, C> {
+    endpoint: &'a SimEndpoint,
+    what: &'static str,
+    addr: GlobalAddr,
+    writes: bool,
+    fence: bool,
+    change: C,
+    /// None before the first poll.
+    delay: Option<Delay<'a>>,
+}
+
+impl<T, C: Fn(u64) -> (Option<u64>, T) + Unpin> Future for Word<'_, C> {
+    type Output = Result<T>;
+
+    // Into the caller, who then sees that an access made at once does not fail: results are large to pass on.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        let endpoint = this.endpoint;
+        if this.delay.is_none() {
+            let at_once = endpoint.at_once(this.addr, 1, this.writes, this.fence, |bytes| {
+                let (value, found) = (this.change)(word_of(bytes));
+                if let Some(value) = value {
+                    bytes.copy_from_slice(&value.to_ne_bytes());
+                }
+                found
+            });
+            if let Some(found) = at_once {
+                return Poll::Ready(Ok(found));
+            }
+        }
+        match this.late(context) {
+            Poll::Ready(Ok(())) => {
+                let mut world = endpoint.world.borrow_mut();
+                let (value, found) = (this.change)(world.cpu_load(this.addr));
+                if let Some(value) = value {
+                    world.cpu_store(this.addr, value);
+                }
+                Poll::Ready(Ok(found))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<C> Word<'_, C> {
+    /// Waits until the time of an access that is not made at once has passed.
+    #[inline(always)]
+    fn late(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let delay = match &mut self.delay {
+            Some(delay) => delay,
+            None => {
+                let begun = self
+                    .endpoint
+                    .begin_word(self.what, self.addr, self.writes, self.fence);
+                match begun {
+                    Ok(delay) => self.delay.insert(delay),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        };
+        Pin::new(delay).poll(context).map(Ok)
+    }
+}
+
+/// The word that these 8 bytes are.
+#[inline]
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
 /// A span of virtual time.
@@ -156,6 +255,14 @@ struct Delay<'a> {
     endpoint: &'a SimEndpoint,
     /// 0 when it has passed already.
     until: Time,
+}
+
+impl<'a> Delay<'a> {
+    /// One that has passed.
+    #[inline]
+    fn over(endpoint: &'a SimEndpoint) -> Self {
+        Self { endpoint, until: 0 }
+    }
 }
 
 impl Future for Delay<'_> {
@@ -280,63 +387,77 @@ impl Endpoint for SimEndpoint {
         Ok(())
     }
 
-    async fn load(&self, addr: GlobalAddr, _: Ordering) -> Result<u64> {
-        let access = |world: &mut World| world.cpu_load(addr);
-        self.word("CPU load", addr, false, false, access).await
+    #[inline(always)]
+    fn load(&self, addr: GlobalAddr, _: Ordering) -> impl Future<Output = Result<u64>> {
+        self.word("CPU load", addr, false, false, |found| (None, found))
     }
 
-    async fn store(&self, addr: GlobalAddr, value: u64, order: Ordering) -> Result<()> {
+    #[inline(always)]
+    fn store(
+        &self,
+        addr: GlobalAddr,
+        value: u64,
+        order: Ordering,
+    ) -> impl Future<Output = Result<()>> {
         let fence = order == Ordering::SeqCst;
-        let access = |world: &mut World| world.cpu_store(addr, value);
-        self.word("CPU store", addr, true, fence, access).await
+        self.word("CPU store", addr, true, fence, move |_| (Some(value), ()))
     }
 
-    async fn swap(&self, addr: GlobalAddr, value: u64, _: Ordering) -> Result<u64> {
-        self.read_modify_write("CPU swap", addr, |_| Some(value))
-            .await
+    #[inline(always)]
+    fn swap(&self, addr: GlobalAddr, value: u64, _: Ordering) -> impl Future<Output = Result<u64>> {
+        let change = move |found| (Some(value), found);
+        self.word("CPU swap", addr, true, true, change)
     }
 
-    async fn compare_exchange(
+    #[inline(always)]
+    fn compare_exchange(
         &self,
         addr: GlobalAddr,
         expected: u64,
         new: u64,
         _: Ordering,
-    ) -> Result<std::result::Result<u64, u64>> {
-        let change = |found| (found == expected).then_some(new);
-        let found = self
-            .read_modify_write("CPU compare-exchange", addr, change)
-            .await?;
-        Ok(if found == expected {
-            Ok(found)
-        } else {
-            Err(found)
-        })
+    ) -> impl Future<Output = Result<std::result::Result<u64, u64>>> {
+        let change = move |found| {
+            if found == expected {
+                (Some(new), Ok(found))
+            } else {
+                (None, Err(found))
+            }
+        };
+        self.word("CPU compare-exchange", addr, true, true, change)
     }
 
-    async fn fetch_add(&self, addr: GlobalAddr, add: u64, _: Ordering) -> Result<u64> {
-        self.read_modify_write("CPU fetch-add", addr, |found| Some(found.wrapping_add(add)))
-            .await
+    #[inline(always)]
+    fn fetch_add(
+        &self,
+        addr: GlobalAddr,
+        add: u64,
+        _: Ordering,
+    ) -> impl Future<Output = Result<u64>> {
+        let change = move |found: u64| (Some(found.wrapping_add(add)), found);
+        self.word("CPU fetch-add", addr, true, true, change)
     }
 
     async fn load_words(&self, addr: GlobalAddr, words: &mut [u64]) -> Result<()> {
         if words.is_empty() {
             return Ok(());
         }
-        let cost = self.cpu("CPU copy", addr, words.len(), false)?;
-        let access = {
+        let (copy, delay) = {
             let mut world = self.world.borrow_mut();
-            let debt = world.clients[self.client as usize].debt;
-            let end = world.now + cost + debt;
-            world.cpu_copy_begin(addr, words.len(), end)
+            let world = &mut *world;
+            world.check_cpu(self.client, "CPU copy", addr, words.len())?;
+            let cost = world.cpu_cost(self.client, addr, words.len(), false);
+            let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+            let access = world.cpu_copy_begin(addr, words.len(), world.now + total);
+            let copy = Copy {
+                endpoint: self,
+                addr,
+                access,
+                done: false,
+            };
+            (copy, self.pass(world, total))
         };
-        let copy = Copy {
-            endpoint: self,
-            addr,
-            access,
-            done: false,
-        };
-        self.spend_now(cost).await;
+        delay.await;
         copy.finish(words);
         Ok(())
     }
@@ -346,13 +467,19 @@ impl Endpoint for SimEndpoint {
             [] => Ok(()),
             [word] => self.store(addr, *word, Ordering::Release).await,
             _ => {
+                let one_line = self.one_line(addr, words.len());
+                let access = |bytes: &mut [u8]| bytes.copy_from_slice(bytemuck::cast_slice(words));
+                if one_line
+                    && self
+                        .at_once(addr, words.len(), true, false, access)
+                        .is_some()
+                {
+                    return Ok(());
+                }
                 let cost = self.cpu("CPU copy", addr, words.len(), true)?;
-                if self.one_line(addr, words.len()) {
+                if one_line {
                     self.spend(cost).await;
-                    let mut world = self.world.borrow_mut();
-                    for (index, word) in words.iter().enumerate() {
-                        world.cpu_store(addr.word(index as u64), *word);
-                    }
+                    self.world.borrow_mut().cpu_store_line(addr, words);
                     return Ok(());
                 }
                 let access = {
@@ -393,11 +520,21 @@ impl Endpoint for SimEndpoint {
         let mut since = None;
         let mut reported = false;
         loop {
-            let cost = self.cpu("CPU wait", addr, count, false)?;
-            self.spend(cost).await;
+            let mut line = Line::default();
+            let at_once = self.at_once(addr, count, false, false, |bytes| {
+                let words = line.iter_mut().zip(bytes.chunks_exact(8));
+                words.for_each(|(word, bytes)| *word = word_of(bytes));
+            });
+            if at_once.is_some() {
+                if predicate(&line[..count]) {
+                    return Ok(line);
+                }
+            } else {
+                let cost = self.cpu("CPU wait", addr, count, false)?;
+                self.spend(cost).await;
+            }
             let watch = {
                 let mut world = self.world.borrow_mut();
-                let mut line = Line::default();
                 for (word, value) in line.iter_mut().enumerate().take(count) {
                     *value = world.cpu_load(addr.word(word as u64));
                 }

@@ -93,6 +93,21 @@ impl World {
         }
     }
 
+    /// The CPU writes words of one line at this instant.
+    pub(super) fn cpu_store_line(&mut self, addr: GlobalAddr, words: &[u64]) {
+        let start = addr.offset() as usize;
+        let node = &mut self.nodes[usize::from(addr.node().0)];
+        if node.atomics.is_empty()
+            && let Some(bytes) = node.spaces[0].quiet(start, words.len() * 8)
+        {
+            bytes.copy_from_slice(bytemuck::cast_slice(words));
+            return;
+        }
+        for (index, word) in words.iter().enumerate() {
+            self.cpu_store(addr.word(index as u64), *word);
+        }
+    }
+
     /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
     pub(super) fn lose_atomics(&mut self, node: usize, start: usize, len: usize) {
         for window in &mut self.nodes[node].atomics {

@@ -43,6 +43,33 @@ mod owner {
         };
         state
     }
+
+    /// [`touch`] for each of these, counted in `found` by what it finds.
+    pub(super) fn touch_each(owners: &mut [u8], me: u8, writes: bool, found: &mut [u64; 3]) {
+        for owner in owners {
+            found[touch(owner, me, writes) as usize] += 1;
+        }
+    }
+
+    /// As [`touch_each`]: for the lines of a page, which nearly always are in one state but for a few.
+    #[inline]
+    pub(super) fn touch_many(owners: &mut [u8; 16], me: u8, writes: bool, found: &mut [u64; 3]) {
+        let (low, high) = owners.split_at_mut(8);
+        for eight in [low, high] {
+            let first = eight[0];
+            if eight
+                .iter()
+                .fold(0, |differ, owner| differ | (owner ^ first))
+                == 0
+            {
+                let state = touch(&mut eight[0], me, writes);
+                eight.fill(eight[0]);
+                found[state as usize] += 8;
+            } else {
+                touch_each(eight, me, writes, found);
+            }
+        }
+    }
 }
 
 /// One memory, host or device, of one node.
@@ -51,15 +78,13 @@ pub(crate) struct Space {
     pub(super) memory: MmapMut,
     pub(super) len: usize,
     /// Pending accesses by block.
-    pub(super) counts: Vec<Counts>,
-    pub(super) pending: Vec<Option<Pending>>,
+    pub(super) counts: Box<[Counts; BUCKETS]>,
+    pub(super) pending: Vec<Pending>,
     /// Numbers of pending accesses.
     pub(super) live: Vec<u32>,
     pub(super) free: Vec<u32>,
     pub(super) sequence: u64,
-    /// Spare buffers of finished accesses.
-    pub(super) buffers: Vec<Vec<u8>>,
-    pub(super) watch_counts: Vec<u16>,
+    pub(super) watch_counts: Box<[u16; WATCH_BUCKETS]>,
     pub(super) watchers: Vec<Watcher>,
     /// Clients whose line has changed since they were last taken.
     pub(super) woken: Vec<u32>,
@@ -91,13 +116,12 @@ impl Space {
         Ok(Self {
             memory,
             len,
-            counts: vec![Counts::default(); BUCKETS],
+            counts: Box::new([Counts::default(); BUCKETS]),
             pending: Vec::new(),
             live: Vec::new(),
             free: Vec::new(),
             sequence: 0,
-            buffers: Vec::new(),
-            watch_counts: vec![0; WATCH_BUCKETS],
+            watch_counts: Box::new([0; WATCH_BUCKETS]),
             watchers: Vec::new(),
             woken: Vec::new(),
             owners: if lines {
@@ -150,6 +174,38 @@ impl Space {
             self.wake(line);
         }
         watched
+    }
+
+    /// The bytes of one line that nobody else reads, writes or watches now: to be accessed as they are.
+    #[inline(always)]
+    pub(crate) fn quiet(&mut self, start: usize, len: usize) -> Option<&mut [u8]> {
+        let counts = self.counts[bucket(start)];
+        if counts.reads > 0
+            || counts.writes > 0
+            || self.watch_counts[start / LINE_BYTES % WATCH_BUCKETS] > 0
+        {
+            return None;
+        }
+        self.memory.get_mut(start..start + len)
+    }
+
+    /// As [`Space::quiet`], for core `core` when it has the aligned words of one line in its cache as the access
+    /// wants them. No bytes of the null line, which no core ever has.
+    #[inline(always)]
+    pub(crate) fn at_hand(
+        &mut self,
+        start: usize,
+        len: usize,
+        core: u8,
+        writes: bool,
+    ) -> Option<&mut [u8]> {
+        let owner = *self.owners.get(start / LINE_BYTES)?;
+        let hits = owner == core + 1 || owner == owner::SHARED && !writes;
+        let fits = start.is_multiple_of(8) && start % LINE_BYTES + len <= LINE_BYTES;
+        if !hits || !fits || start + len > self.len {
+            return None;
+        }
+        self.quiet(start, len)
     }
 
     /// As [`Space::prefetch`], for bytes that may not exist, and for a CPU: with the state of their lines.
@@ -277,9 +333,11 @@ impl Space {
     ) -> [u64; 3] {
         let lines = start / LINE_BYTES..(start + len).div_ceil(LINE_BYTES);
         let mut found = [0; 3];
-        for line in &mut self.owners[lines] {
-            found[owner::touch(line, core + 1, writes) as usize] += 1;
+        let (chunks, rest) = self.owners[lines].as_chunks_mut::<16>();
+        for lines in chunks {
+            owner::touch_many(lines, core + 1, writes, &mut found);
         }
+        owner::touch_each(rest, core + 1, writes, &mut found);
         found
     }
 }
@@ -470,6 +528,24 @@ mod tests {
         space.store(128, &2u64.to_ne_bytes(), 30, Reader::Cpu);
         assert_eq!(space.take_woken(), None);
         assert!(space.watch_counts.iter().all(|count| *count == 0));
+    }
+
+    #[test]
+    fn many_lines_are_touched_as_each_is() {
+        let all = [owner::NONE, 1, 2, 3, owner::SHARED];
+        for writes in [false, true] {
+            let mut space = space();
+            let mut found = [0; 3];
+            for (line, owner) in space.owners[..40].iter_mut().enumerate() {
+                *owner = all[line * 7 / 3 % all.len()];
+            }
+            let mut expected = space.owners.clone();
+            for owner in &mut expected[1..38] {
+                found[owner::touch(owner, 2, writes) as usize] += 1;
+            }
+            assert_eq!(space.touch_all(64, 37 * 64, 1, writes), found);
+            assert_eq!(space.owners, expected);
+        }
     }
 
     #[test]

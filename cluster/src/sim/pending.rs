@@ -13,6 +13,8 @@
 //! before them); the host's CPU sees each word when it is placed, possibly later. Pushed or not, WRITEs of one
 //! queue pair are placed in order.
 
+use std::mem::take;
+
 use super::memory::{Instants, Reader, Space};
 use super::queue::Time;
 
@@ -59,13 +61,11 @@ impl Interval {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Access {
     Read {
         /// Who reads.
         reader: Reader,
-        /// Words taken before they changed: a bit each.
-        captured: Vec<u64>,
     },
     Write {
         /// Verbs see all of it from here on; `Time::MAX` for a CPU's copy.
@@ -77,6 +77,7 @@ pub(super) enum Access {
     },
 }
 
+/// An access that is pending, or memory that waits for the next one: it is kept where it is, buffers and all.
 #[derive(Debug)]
 pub(super) struct Pending {
     /// Bytes.
@@ -84,12 +85,14 @@ pub(super) struct Pending {
     len: usize,
     interval: Interval,
     access: Access,
-    /// A WRITE's payload; what a READ has captured.
-    data: Vec<u8>,
     /// Order of registration.
     sequence: u64,
     /// Where `Space::live` has it.
     place: usize,
+    /// A WRITE's payload; what a READ has captured.
+    data: Vec<u8>,
+    /// Words that a READ has taken before they changed: a bit each; empty without any.
+    captured: Vec<u64>,
 }
 
 impl Pending {
@@ -158,52 +161,50 @@ impl Space {
         }
     }
 
-    pub(super) fn insert(
-        &mut self,
-        start: usize,
-        len: usize,
-        interval: Interval,
-        access: Access,
-        data: Vec<u8>,
-    ) -> u32 {
+    fn insert(&mut self, start: usize, len: usize, interval: Interval, access: Access) -> u32 {
         self.count(start, len, &access, true);
         self.sequence += 1;
         let place = self.live.len();
-        let pending = Pending {
+        let id = self.free.pop().unwrap_or(self.pending.len() as u32);
+        let new = |data, captured| Pending {
             start,
             len,
             interval,
             access,
-            data,
             sequence: self.sequence,
             place,
+            data,
+            captured,
         };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.pending.push(None);
-            self.pending.len() as u32 - 1
-        });
-        self.pending[id as usize] = Some(pending);
+        match self.pending.get_mut(id as usize) {
+            Some(free) => {
+                let (mut data, mut captured) = (take(&mut free.data), take(&mut free.captured));
+                data.clear();
+                captured.clear();
+                *free = new(data, captured);
+            }
+            None => self.pending.push(new(Vec::new(), Vec::new())),
+        }
         self.live.push(id);
         id
     }
 
-    pub(super) fn remove(&mut self, id: u32) -> Pending {
-        let pending = self.pending[id as usize]
-            .take()
-            .expect("pending until it is removed");
-        self.count(pending.start, pending.len, &pending.access, false);
-        self.live.swap_remove(pending.place);
-        if let Some(moved) = self.live.get(pending.place) {
-            self.pending[*moved as usize].as_mut().expect("live").place = pending.place;
+    /// Takes an access out. What it held may still be read before the next one comes.
+    fn remove(&mut self, id: u32) {
+        let Pending {
+            start,
+            len,
+            access,
+            place,
+            ..
+        } = self.pending[id as usize];
+        debug_assert_eq!(self.live[place], id, "pending until it is removed");
+        self.count(start, len, &access, false);
+        self.live.swap_remove(place);
+        if let Some(moved) = self.live.get(place) {
+            self.pending[*moved as usize].place = place;
         }
         self.free.push(id);
-        pending
-    }
-
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.buffers.pop().unwrap_or_default();
-        buffer.clear();
-        buffer
     }
 
     /// Begins an access that reads; [`Space::end_read`] ends it.
@@ -214,45 +215,32 @@ impl Space {
         interval: Interval,
         reader: Reader,
     ) -> u32 {
-        let data = self.buffer();
-        self.insert(
-            start,
-            len,
-            interval,
-            Access::Read {
-                reader,
-                captured: Vec::new(),
-            },
-            data,
-        )
+        self.insert(start, len, interval, Access::Read { reader })
     }
 
     /// Ends an access that reads, at its interval's end: fills `out`.
     pub(crate) fn end_read(&mut self, id: u32, out: &mut [u8]) {
-        let read = self.pending[id as usize].as_ref().expect("begun");
+        let read = &self.pending[id as usize];
         let (start, len, end) = (read.start, read.len, read.interval.end());
-        let Access::Read { reader, .. } = read.access else {
+        let Access::Read { reader } = read.access else {
             unreachable!("a read")
         };
         self.settle(start, len, end, reader);
-        let read = self.remove(id);
+        self.remove(id);
         out.copy_from_slice(&self.memory[start..start + len]);
-        if let Access::Read { captured, .. } = &read.access {
-            for (index, mut bits) in captured.iter().copied().enumerate() {
-                while bits != 0 {
-                    let (_, at, len) = read.piece(index * 64 + bits.trailing_zeros() as usize);
-                    out[at..at + len].copy_from_slice(&read.data[at..at + len]);
-                    bits &= bits - 1;
-                }
+        let read = &self.pending[id as usize];
+        for (index, mut bits) in read.captured.iter().copied().enumerate() {
+            while bits != 0 {
+                let (_, at, len) = read.piece(index * 64 + bits.trailing_zeros() as usize);
+                out[at..at + len].copy_from_slice(&read.data[at..at + len]);
+                bits &= bits - 1;
             }
         }
-        self.buffers.push(read.data);
     }
 
     /// Takes back an access that reads, before its end.
     pub(crate) fn cancel_read(&mut self, id: u32) {
-        let read = self.remove(id);
-        self.buffers.push(read.data);
+        self.remove(id);
     }
 
     /// Begins an access that writes; [`Space::end_write`] ends it. The interval is that of its placement, which
@@ -268,7 +256,7 @@ impl Space {
     ) -> (u32, Time) {
         if self.crowded(start, payload.len(), |counts| counts.writes) {
             for id in &self.live {
-                let other = self.pending[*id as usize].as_ref().expect("live");
+                let other = &self.pending[*id as usize];
                 if let Access::Write {
                     nic_at: seen_at, ..
                 } = other.access
@@ -280,37 +268,27 @@ impl Space {
                 }
             }
         }
-        let mut data = self.buffer();
-        data.extend_from_slice(payload);
-        let end = interval.end();
-        (
-            self.insert(
-                start,
-                payload.len(),
-                interval,
-                Access::Write {
-                    nic_at,
-                    qp,
-                    placed: 0,
-                },
-                data,
-            ),
-            end,
-        )
+        let access = Access::Write {
+            nic_at,
+            qp,
+            placed: 0,
+        };
+        let id = self.insert(start, payload.len(), interval, access);
+        self.pending[id as usize].data.extend_from_slice(payload);
+        (id, interval.end())
     }
 
     /// Ends an access that writes: places what is left of it, at `now`.
     pub(crate) fn end_write(&mut self, id: u32, now: Time) {
         self.place_rest(id, now);
-        let write = self.remove(id);
-        self.buffers.push(write.data);
+        self.remove(id);
     }
 
     /// Places all words of pending write `id` that are not placed yet.
     pub(super) fn place_rest(&mut self, id: u32, now: Time) {
-        let words = self.pending[id as usize].as_ref().expect("live").words();
+        let words = self.pending[id as usize].words();
         loop {
-            let write = self.pending[id as usize].as_ref().expect("live");
+            let write = &self.pending[id as usize];
             let Access::Write { placed, .. } = write.access else {
                 unreachable!("only writes are placed")
             };
@@ -324,7 +302,7 @@ impl Space {
 
     /// Places the next word of pending write `id`, at the instant `at`.
     pub(super) fn place_next(&mut self, id: u32, at: Time) {
-        let write = self.pending[id as usize].as_mut().expect("live");
+        let write = &mut self.pending[id as usize];
         let Access::Write { placed, nic_at, .. } = &mut write.access else {
             unreachable!("only writes are placed")
         };
@@ -356,7 +334,7 @@ impl Space {
         loop {
             let mut next: Option<(Time, u64, u32)> = None;
             for id in &self.live {
-                let write = self.pending[*id as usize].as_ref().expect("live");
+                let write = &self.pending[*id as usize];
                 if let Access::Write { placed, .. } = write.access
                     && write.overlaps(start, len)
                     && placed < write.words()
@@ -393,7 +371,7 @@ impl Space {
     fn push(&mut self, now: Time, which: impl Fn(&Pending, u32) -> bool) {
         let mut pushed: Vec<(u64, u32)> = Vec::new();
         for id in &self.live {
-            let write = self.pending[*id as usize].as_ref().expect("live");
+            let write = &self.pending[*id as usize];
             if let Access::Write { nic_at, qp, .. } = write.access
                 && nic_at <= now
                 && which(write, qp)
@@ -404,12 +382,12 @@ impl Space {
         let mut done = 0;
         while let Some((_, id)) = pushed.get(done).copied() {
             done += 1;
-            let write = self.pending[id as usize].as_ref().expect("live");
+            let write = &self.pending[id as usize];
             let Access::Write { nic_at, qp, .. } = write.access else {
                 continue;
             };
             for other in &self.live {
-                let earlier = self.pending[*other as usize].as_ref().expect("live");
+                let earlier = &self.pending[*other as usize];
                 if let Access::Write {
                     nic_at: seen_at,
                     qp: of,
@@ -433,18 +411,16 @@ impl Space {
     /// Has pending READs take the words of these bytes that they have read before the instant `at`.
     pub(super) fn capture(&mut self, start: usize, len: usize, at: Instants) {
         for id in &self.live {
-            let read = self.pending[*id as usize].as_mut().expect("live");
+            let read = &mut self.pending[*id as usize];
             if !read.overlaps(start, len) {
                 continue;
             }
             let changed_at = match read.access {
                 Access::Read {
                     reader: Reader::Cpu,
-                    ..
                 } => at.cpu,
                 Access::Read {
                     reader: Reader::Nic,
-                    ..
                 } => at.nic,
                 Access::Write { .. } => continue,
             };
@@ -458,9 +434,7 @@ impl Space {
                     continue;
                 }
                 let (from, to, piece) = read.piece(word);
-                let Access::Read { captured, .. } = &mut read.access else {
-                    break;
-                };
+                let captured = &mut read.captured;
                 if captured.is_empty() {
                     captured.resize(words.div_ceil(64), 0);
                     read.data.resize(read.len, 0);

@@ -125,7 +125,7 @@ impl World {
             id < INDEX_LIMIT,
             "more operations in flight than event numbers"
         );
-        self.ops[id as usize] = Some(InFlight {
+        let op = InFlight {
             chain: std::mem::take(chain),
             client,
             qp,
@@ -136,6 +136,13 @@ impl World {
             response_at: 0,
             done: false,
             orphan: false,
+        };
+        self.ops[id as usize] = Some(match self.spare_ops.pop() {
+            Some(mut spare) => {
+                *spare = op;
+                spare
+            }
+            None => Box::new(op),
         });
         self.qps[qp as usize].pending.push_back(id);
         if !self.qps[qp as usize].stalled {
@@ -259,10 +266,12 @@ impl World {
 
     /// Gives the completed operation's chain back.
     pub(super) fn collect(&mut self, id: u32) -> Chain {
-        let op = self.ops[id as usize].take().expect("in flight");
+        let mut op = self.ops[id as usize].take().expect("in flight");
         debug_assert!(op.done, "collected when complete");
         self.free_ops.push(id);
-        op.chain
+        let chain = std::mem::take(&mut op.chain);
+        self.spare_ops.push(op);
+        chain
     }
 
     /// The operation's future was dropped: its verbs go on, its result is nobody's.

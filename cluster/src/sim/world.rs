@@ -80,8 +80,12 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) qps: Vec<QueuePair>,
     pub(super) qp_of: Vec<Vec<u32>>,
-    pub(super) ops: Vec<Option<InFlight>>,
+    /// In boxes, because an event takes its operation out to work on it, and puts it back.
+    pub(super) ops: Vec<Option<Box<InFlight>>>,
     pub(super) free_ops: Vec<u32>,
+    /// Boxes of operations that are over.
+    #[allow(clippy::vec_box)] // They become operations again as they are.
+    pub(super) spare_ops: Vec<Box<InFlight>>,
     pub(super) clients: Vec<Client>,
     pub(super) threads: BTreeMap<(u16, u16), u32>,
     pub(super) faults: Xoshiro256PlusPlus,
@@ -143,6 +147,7 @@ impl World {
             qp_of: Vec::new(),
             ops: Vec::new(),
             free_ops: Vec::new(),
+            spare_ops: Vec::new(),
             clients: Vec::new(),
             threads: BTreeMap::new(),
             faults: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ 0x6661_756c_7473),
