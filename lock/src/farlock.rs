@@ -365,6 +365,7 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
         let lock = held.lock();
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
+        // Acquire: the successor set its descriptor up before it linked itself.
         let mut next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
         let mut steps = Steps::new(ep, lock);
         let late = sabotaged!(self.member, FarlockOwnerBeforeWriteBack);

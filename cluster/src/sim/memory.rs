@@ -228,8 +228,6 @@ impl Space {
         crate::prefetch(&self.memory[start..start + len]);
     }
 
-    // --- instants ---------------------------------------------------------------------------------------------
-
     /// Changes these bytes at the instant `at`, after pending READs that had read them took the old ones.
     pub(super) fn put(&mut self, start: usize, bytes: &[u8], at: Instants, by_nic: bool) {
         if self.crowded(start, bytes.len(), |counts| counts.reads) {

@@ -190,7 +190,8 @@ impl World {
         self.qps[qp as usize].stalled = false;
     }
 
-    pub(super) fn stall(&mut self, qp: u32) {
+    /// Has the queue pair try again with each response.
+    fn stall(&mut self, qp: u32) {
         let state = &mut self.qps[qp as usize];
         if state.stalled {
             return; // Every response has its `Resume`: once is enough.
@@ -202,7 +203,15 @@ impl World {
         }
     }
 
+    /// Sends what waited for the responses that have arrived.
     pub(super) fn resume(&mut self, qp: u32) {
+        if self.forget_arrived(qp) && self.qps[qp as usize].stalled {
+            self.send(qp);
+        }
+    }
+
+    /// Takes responses that have arrived out of what is outstanding; says whether there were any.
+    fn forget_arrived(&mut self, qp: u32) -> bool {
         let state = &mut self.qps[qp as usize];
         let mut freed = false;
         while let Some((time, atomic)) = state.responses.front().copied()
@@ -216,15 +225,12 @@ impl World {
                 state.reads -= 1;
             }
         }
-        if freed && state.stalled {
-            self.send(qp);
-        }
+        freed
     }
 
     /// Puts the operation's segment through the send engine and onto the wire.
     pub(super) fn transmit(&mut self, id: u32, verbs: std::ops::Range<usize>) {
-        let op = self.ops[id as usize].as_mut().expect("in flight");
-        let qp = op.qp;
+        let qp = self.ops[id as usize].as_ref().expect("in flight").qp;
         let (from, to) = (self.qps[qp as usize].from, self.qps[qp as usize].to);
         self.use_queue_pair(qp);
         let op = self.ops[id as usize].as_mut().expect("in flight");
@@ -322,25 +328,10 @@ impl World {
             self.ops[id as usize] = None;
             self.free_ops.push(id);
         }
-        self.resume_quietly(qp);
+        if !self.qps[qp as usize].stalled {
+            // Otherwise a `Resume` of its own is scheduled for each.
+            self.forget_arrived(qp);
+        }
         (!orphan).then_some(client)
-    }
-
-    /// Forgets responses that have arrived; nothing waits for them, or a `Resume` is scheduled.
-    pub(super) fn resume_quietly(&mut self, qp: u32) {
-        let state = &mut self.qps[qp as usize];
-        if state.stalled {
-            return;
-        }
-        while let Some((time, atomic)) = state.responses.front().copied()
-            && time <= self.now
-        {
-            state.responses.pop_front();
-            if atomic {
-                state.atomics -= 1;
-            } else {
-                state.reads -= 1;
-            }
-        }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 
 /// Hostile mode: the longest time over which a long access is spread, by which an access that the contract
 /// does not order is late, and by which a WRITE reaches the CPU after its acknowledgement. A little more than a
-/// round trip, so that any two accesses of two clients can change places.
+/// round trip, so that any two accesses of two clients can change places; jitter adds to it.
 const HOSTILE: Time = from_ns(3_000);
 
 /// A node: its RNIC and its memory.
@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub(super) miss: Time,
     pub(super) spaces: [Space; 2],
     /// Words under an RNIC atomic between its read and its write (hostile mode): offset, operation, verb, and
-    /// whether a CPU has changed the word since.
+    /// whether a CPU or a WRITE has changed the word since.
     pub(super) atomics: Vec<AtomicWindow>,
 }
 
