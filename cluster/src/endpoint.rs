@@ -101,6 +101,16 @@ pub trait Endpoint {
     /// load, no two of them at one instant.
     async fn load_words(&self, addr: GlobalAddr, words: &mut [u64]) -> Result<()>;
 
+    /// [`Endpoint::load_words`] and then [`Endpoint::work`] on them for `ns` nanoseconds, such as a search: in one
+    /// call, so that a fabric in virtual time can let both pass as one.
+    async fn scan_words(&self, addr: GlobalAddr, words: &mut [u64], ns: u64) -> Result<()> {
+        self.load_words(addr, words).await?;
+        if ns > 0 {
+            self.work(ns).await;
+        }
+        Ok(())
+    }
+
     /// Copies `words` into the own node's host memory at `addr` (8-byte aligned): each word by a release
     /// store, in increasing address order.
     async fn store_words(&self, addr: GlobalAddr, words: &[u64]) -> Result<()>;

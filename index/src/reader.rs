@@ -82,20 +82,25 @@ impl PageReader {
         Ok(PageView::parse(self.layout, words))
     }
 
-    /// Reads a page whose lock the client holds: nobody else writes it.
-    pub(crate) async fn read_held<E: Endpoint>(
+    /// Reads a page whose lock the client holds, so that nobody else writes it, and spends the CPU time of a search
+    /// of it.
+    pub(crate) async fn search_held<E: Endpoint>(
         &mut self,
         ep: &E,
         addr: GlobalAddr,
         path: DataPath,
+        search_ns: u64,
     ) -> Result<std::result::Result<PageView<'_>, &'static str>> {
         let slot = if Self::by_cpu(ep, addr, path) {
-            ep.load_words(addr, &mut self.page).await?;
+            ep.scan_words(addr, &mut self.page, search_ns).await?;
             None
         } else {
             self.chain.clear();
             let body = self.chain.read(addr, self.layout.page_bytes() as usize);
             ep.execute(&mut self.chain).await?;
+            if search_ns > 0 {
+                ep.work(search_ns).await;
+            }
             Some(body)
         };
         Ok(PageView::parse(self.layout, self.words(slot)))

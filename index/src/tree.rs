@@ -217,7 +217,12 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 .await?;
             let read = self
                 .reader
-                .read_held(&self.ep, at.page, self.options.data_path)
+                .search_held(
+                    &self.ep,
+                    at.page,
+                    self.options.data_path,
+                    self.options.search_ns,
+                )
                 .await;
             let page = match read {
                 Ok(page) => page,
@@ -228,7 +233,6 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                     return Err(failure);
                 }
             };
-            work(&self.ep, self.options.search_ns).await;
             let away = match at.arrive_at_leaf(page, key) {
                 Ok(leaf) => match leaf.find(key) {
                     Some(slot) => {

@@ -12,8 +12,8 @@ pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
     vec![
         MustTest {
             name: "results of CPU accesses",
-            contract: "load, store, swap, compare_exchange, fetch_add, load_words and store_words do what \
-                       Endpoint says",
+            contract: "load, store, swap, compare_exchange, fetch_add, load_words, scan_words and \
+                       store_words do what Endpoint says",
             run: results,
         },
         MustTest {
@@ -33,7 +33,7 @@ pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
         },
         MustTest {
             name: "the clock",
-            contract: "now never goes back; work and sleep last at least as long as they say",
+            contract: "now never goes back; work, sleep and scan_words last at least as long as they say",
             run: clock,
         },
         MustTest {
@@ -90,7 +90,11 @@ fn results<B: TestBed>(bed: &B) -> Outcome {
         let mut found = [0; 3];
         ep.load_words(area.word(3), &mut found).await?;
         ensure!(found == [10, 77, 12], "a copy of one word left {found:?}");
+        let mut scanned = [0; 3];
+        ep.scan_words(area.word(3), &mut scanned, 50).await?;
+        ensure!(scanned == found, "a scan brings {scanned:?}");
         ep.load_words(area, &mut []).await?;
+        ep.scan_words(area, &mut [], 50).await?;
         ep.store_words(area, &[]).await?;
         // What the CPU did is there for verbs.
         let mut found = [0; 2];
@@ -282,6 +286,10 @@ fn clock<B: TestBed>(bed: &B) -> Outcome {
                 ep.work(ns).await;
                 let worked = ep.now() - start;
                 ensure!(worked >= ns, "work of {ns} ns lasted {worked}");
+                let start = ep.now();
+                ep.scan_words(own, &mut [0; 8], ns).await?;
+                let scanned = ep.now() - start;
+                ensure!(scanned >= ns, "a scan of {ns} ns lasted {scanned}");
                 pause(&ep, 100).await;
             }
             Ok(())

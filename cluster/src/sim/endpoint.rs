@@ -9,25 +9,24 @@ use std::task::{Context, Poll};
 
 use rand::RngExt;
 
+use super::copy::{Copy, Fill};
+use super::debt::Debt;
 use super::queue::{Event, Time, from_ns};
+use super::word::word_of;
 use super::world::{Waiting, World};
 use crate::{
     Capabilities, Chain, ClientId, Endpoint, Error, GlobalAddr, Line, NodeId, Result, WaitBounds,
     WaitFor,
 };
 
-/// CPU time of cache hits that may gather before the clock moves. Hits are 1.5 ns; a loop of nothing else must
-/// not stop time.
-const MAX_DEBT: Time = from_ns(100);
-
 /// A client's handle on the simulated cluster. Clones are the same client.
 #[derive(Clone)]
 pub struct SimEndpoint {
-    world: Rc<RefCell<World>>,
-    client: u32,
-    node: NodeId,
+    pub(super) world: Rc<RefCell<World>>,
+    pub(super) client: u32,
+    pub(super) node: NodeId,
     /// Its CPU core's number within the node.
-    core: u8,
+    pub(super) core: u8,
 }
 
 impl std::fmt::Debug for SimEndpoint {
@@ -55,31 +54,30 @@ impl SimEndpoint {
         Rc::ptr_eq(&self.world, world)
     }
 
-    /// Lets `cost` of CPU time pass. A cache hit's time is added to the next one's instead, so that it costs no
-    /// event: between two accesses that miss, a core's hits happen at one instant. Hostile runs interleave them
-    /// all.
+    /// Lets `cost` of CPU time pass. A cache hit's is folded into the next delay instead ([`super::debt`]). Hostile
+    /// runs interleave all accesses.
     fn spend(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();
         if self.fold(&mut world, cost) {
             return Delay::over(self);
         }
-        let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+        let total = cost + world.clients[self.client as usize].debt.settle();
         self.pass(&mut world, total)
     }
 
     /// Folds `cost` into what the client's next access costs, if it is a hit's.
     #[inline]
-    fn fold(&self, world: &mut World, cost: Time) -> bool {
-        let client = &mut world.clients[self.client as usize];
-        let folds = cost <= world.costs.foldable && client.debt < MAX_DEBT;
+    pub(super) fn fold(&self, world: &mut World, cost: Time) -> bool {
+        let debt = &mut world.clients[self.client as usize].debt;
+        let folds = cost <= world.costs.foldable && debt.has_room();
         if folds {
-            client.debt += cost;
+            debt.fold(cost);
         }
         folds
     }
 
     /// Lets `total` pass: at once when nothing else would happen meanwhile, by an event otherwise.
-    fn pass(&self, world: &mut World, total: Time) -> Delay<'_> {
+    pub(super) fn pass(&self, world: &mut World, total: Time) -> Delay<'_> {
         let until = world.now.saturating_add(total);
         if until < world.queue.next_time() && until <= world.horizon {
             world.now = until;
@@ -104,154 +102,10 @@ impl SimEndpoint {
         world.check_cpu(self.client, what, addr, words)?;
         Ok(world.cpu_cost(self.client, addr, words, writes))
     }
-
-    /// A CPU access to `words` words of a line at once, its time folded into a later access's: what nearly all are.
-    /// None when it takes an event, has somebody to respect, or is to be refused; nothing has happened then.
-    #[inline(always)] // A few dozen instructions, which are fewer where `words` and `writes` are known.
-    fn at_once<T>(
-        &self,
-        addr: GlobalAddr,
-        words: usize,
-        writes: bool,
-        fence: bool,
-        access: impl FnOnce(&mut [u8]) -> T,
-    ) -> Option<T> {
-        let mut world = self.world.borrow_mut();
-        let world = &mut *world;
-        let cost = world.costs.cpu_hit + if fence { world.costs.cpu_fence } else { 0 };
-        let client = &mut world.clients[self.client as usize];
-        if cost > world.costs.foldable || client.debt >= MAX_DEBT {
-            return None;
-        }
-        // Beyond any memory when it is on another node, or the device's.
-        let start = addr.to_bits() ^ GlobalAddr::new(self.node, 0).to_bits();
-        let space = &mut world.nodes[usize::from(self.node.0)].spaces[0];
-        let bytes = space.at_hand(start as usize, words * 8, self.core, writes)?;
-        client.debt += cost;
-        Some(access(bytes))
-    }
-
-    /// A CPU access to one word, which costs a fence beyond its line if `fence` says so: at once when its time is
-    /// folded into a later access's, else when its time has passed.
-    #[inline(always)] // As `Word::poll`.
-    fn word<T, C: Fn(u64) -> (Option<u64>, T)>(
-        &self,
-        what: &'static str,
-        addr: GlobalAddr,
-        writes: bool,
-        fence: bool,
-        change: C,
-    ) -> Word<'_, C> {
-        Word {
-            endpoint: self,
-            what,
-            addr,
-            writes,
-            fence,
-            change,
-            delay: None,
-        }
-    }
-
-    /// Begins an access to one word that is not made at once.
-    #[inline(never)]
-    fn begin_word(
-        &self,
-        what: &'static str,
-        addr: GlobalAddr,
-        writes: bool,
-        fence: bool,
-    ) -> Result<Delay<'_>> {
-        let mut world = self.world.borrow_mut();
-        let world = &mut *world;
-        world.check_cpu(self.client, what, addr, 1)?;
-        let fence = if fence { world.costs.cpu_fence } else { 0 };
-        let cost = world.line_cost(self.client, addr, writes) + fence;
-        if self.fold(world, cost) {
-            return Ok(Delay::over(self));
-        }
-        let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
-        Ok(self.pass(world, total))
-    }
-}
-
-/// A CPU access to one word: `change` says, from what is there, what to store if anything, and what to return.
-struct Word<'a, C> {
-    endpoint: &'a SimEndpoint,
-    what: &'static str,
-    addr: GlobalAddr,
-    writes: bool,
-    fence: bool,
-    change: C,
-    /// None before the first poll.
-    delay: Option<Delay<'a>>,
-}
-
-impl<T, C: Fn(u64) -> (Option<u64>, T) + Unpin> Future for Word<'_, C> {
-    type Output = Result<T>;
-
-    // Into the caller, who then sees that an access made at once does not fail: results are large to pass on.
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        let this = &mut *self;
-        let endpoint = this.endpoint;
-        if this.delay.is_none() {
-            let at_once = endpoint.at_once(this.addr, 1, this.writes, this.fence, |bytes| {
-                let (value, found) = (this.change)(word_of(bytes));
-                if let Some(value) = value {
-                    bytes.copy_from_slice(&value.to_ne_bytes());
-                }
-                found
-            });
-            if let Some(found) = at_once {
-                return Poll::Ready(Ok(found));
-            }
-        }
-        match this.late(context) {
-            Poll::Ready(Ok(())) => {
-                let mut world = endpoint.world.borrow_mut();
-                let (value, found) = (this.change)(world.cpu_load(this.addr));
-                if let Some(value) = value {
-                    world.cpu_store(this.addr, value);
-                }
-                Poll::Ready(Ok(found))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl<C> Word<'_, C> {
-    /// Waits until the time of an access that is not made at once has passed.
-    #[inline(always)]
-    fn late(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let delay = match &mut self.delay {
-            Some(delay) => delay,
-            None => {
-                let begun = self
-                    .endpoint
-                    .begin_word(self.what, self.addr, self.writes, self.fence);
-                match begun {
-                    Ok(delay) => self.delay.insert(delay),
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
-            }
-        };
-        Pin::new(delay).poll(context).map(Ok)
-    }
-}
-
-/// The word that these 8 bytes are.
-#[inline]
-fn word_of(bytes: &[u8]) -> u64 {
-    bytes
-        .first_chunk()
-        .map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
 /// A span of virtual time.
-struct Delay<'a> {
+pub(super) struct Delay<'a> {
     endpoint: &'a SimEndpoint,
     /// 0 when it has passed already.
     until: Time,
@@ -260,7 +114,7 @@ struct Delay<'a> {
 impl<'a> Delay<'a> {
     /// One that has passed.
     #[inline]
-    fn over(endpoint: &'a SimEndpoint) -> Self {
+    pub(super) fn over(endpoint: &'a SimEndpoint) -> Self {
         Self { endpoint, until: 0 }
     }
 }
@@ -359,7 +213,7 @@ impl Endpoint for SimEndpoint {
 
     fn now(&self) -> u64 {
         let world = self.world.borrow();
-        (world.now + world.clients[self.client as usize].debt) / 1000
+        (world.now + world.clients[self.client as usize].debt.owed()) / 1000
     }
 
     fn random(&self) -> u64 {
@@ -375,7 +229,7 @@ impl Endpoint for SimEndpoint {
         let op = {
             let mut world = self.world.borrow_mut();
             let op = world.post(self.client, chain)?;
-            world.clients[self.client as usize].debt = 0;
+            world.clients[self.client as usize].debt = Debt::NONE;
             op
         };
         *chain = Completion {
@@ -439,15 +293,24 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn load_words(&self, addr: GlobalAddr, words: &mut [u64]) -> Result<()> {
+        self.scan_words(addr, words, 0).await
+    }
+
+    async fn scan_words(&self, addr: GlobalAddr, words: &mut [u64], ns: u64) -> Result<()> {
         if words.is_empty() {
-            return Ok(());
+            return if ns > 0 {
+                Ok(self.work(ns).await)
+            } else {
+                Ok(())
+            };
         }
         let (copy, delay) = {
             let mut world = self.world.borrow_mut();
             let world = &mut *world;
             world.check_cpu(self.client, "CPU copy", addr, words.len())?;
             let cost = world.cpu_cost(self.client, addr, words.len(), false);
-            let total = cost + std::mem::take(&mut world.clients[self.client as usize].debt);
+            let total = cost + world.clients[self.client as usize].debt.settle();
+            // What was read is settled at the copy's end, however much later it is looked at.
             let access = world.cpu_copy_begin(addr, words.len(), world.now + total);
             let copy = Copy {
                 endpoint: self,
@@ -455,7 +318,7 @@ impl Endpoint for SimEndpoint {
                 access,
                 done: false,
             };
-            (copy, self.pass(world, total))
+            (copy, self.pass(world, total.saturating_add(from_ns(ns))))
         };
         delay.await;
         copy.finish(words);
@@ -484,7 +347,7 @@ impl Endpoint for SimEndpoint {
                 }
                 let access = {
                     let mut world = self.world.borrow_mut();
-                    let debt = world.clients[self.client as usize].debt;
+                    let debt = world.clients[self.client as usize].debt.owed();
                     let end = world.now + cost + debt;
                     world.cpu_fill_begin(addr, words, end)
                 };
@@ -581,12 +444,9 @@ impl Endpoint for SimEndpoint {
         let cost = from_ns(ns);
         {
             let mut world = self.world.borrow_mut();
-            let deferrable = world.costs.deferrable;
+            let most = world.costs.deferrable;
             let debt = &mut world.clients[self.client as usize].debt;
-            // Not on top of a full debt: a loop of nothing else must not stop time.
-            if cost <= deferrable && *debt < deferrable {
-                // Nobody can see when within the next access's delay it passes.
-                *debt += cost;
+            if debt.defer(cost, most) {
                 return;
             }
         }
@@ -626,54 +486,8 @@ impl SimEndpoint {
     /// Lets `cost` pass on the clock, with the debt of hits before it.
     fn spend_now(&self, cost: Time) -> Delay<'_> {
         let mut world = self.world.borrow_mut();
-        let debt = std::mem::take(&mut world.clients[self.client as usize].debt);
+        let debt = world.clients[self.client as usize].debt.settle();
         let total = cost.saturating_add(debt);
         self.pass(&mut world, total)
-    }
-}
-
-/// A CPU copy out of memory that is going on.
-struct Copy<'a> {
-    endpoint: &'a SimEndpoint,
-    addr: GlobalAddr,
-    access: u32,
-    done: bool,
-}
-
-impl Copy<'_> {
-    fn finish(mut self, words: &mut [u64]) {
-        self.done = true;
-        self.endpoint
-            .world
-            .borrow_mut()
-            .cpu_copy_end(self.addr, self.access, words);
-    }
-}
-
-impl Drop for Copy<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            self.endpoint
-                .world
-                .borrow_mut()
-                .cpu_copy_cancel(self.addr, self.access);
-        }
-    }
-}
-
-/// A CPU copy into memory that is going on; it ends when dropped (a store once begun cannot be taken back).
-struct Fill<'a> {
-    endpoint: &'a SimEndpoint,
-    addr: GlobalAddr,
-    access: u32,
-    words: usize,
-}
-
-impl Drop for Fill<'_> {
-    fn drop(&mut self) {
-        self.endpoint
-            .world
-            .borrow_mut()
-            .cpu_fill_end(self.addr, self.access, self.words);
     }
 }

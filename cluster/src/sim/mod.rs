@@ -17,7 +17,9 @@
 //! unfenced WRITEs, WRITEs acknowledged long before the CPU sees them, and RNIC atomics whose read and write are
 //! apart, so that a CPU's store or read-modify-write between them is lost.
 
+mod copy;
 mod costs;
+mod debt;
 mod endpoint;
 mod host;
 mod memory;
@@ -26,6 +28,7 @@ mod profile;
 mod queue;
 mod requester;
 mod target;
+mod word;
 mod world;
 
 use std::cell::RefCell;

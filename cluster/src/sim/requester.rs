@@ -131,7 +131,7 @@ impl World {
             qp,
             next: 0,
             arrived: 0,
-            posted_at: self.now + self.clients[client as usize].debt,
+            posted_at: self.now + self.clients[client as usize].debt.owed(),
             remaining: verbs,
             response_at: 0,
             done: false,

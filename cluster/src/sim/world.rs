@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::costs::Costs;
+use super::debt::Debt;
 use super::memory::Space;
 use super::queue::{CHAIN_LIMIT, Event, EventQueue, INDEX_LIMIT, Time, from_ns};
 use super::requester::{InFlight, NO_QP, QueuePair};
@@ -59,8 +60,7 @@ pub(super) struct Client {
     /// Its CPU core's number within the node.
     pub(super) core: u8,
     pub(super) rng: Xoshiro256PlusPlus,
-    /// CPU time of cache hits that is not yet in the clock.
-    pub(super) debt: Time,
+    pub(super) debt: Debt,
     pub(super) waiting: Option<Waiting>,
     pub(super) woken: bool,
     pub(super) timed_out: bool,
@@ -186,7 +186,7 @@ impl World {
                 self.config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
                     ^ (u64::from(id) << 32 | 0x636c),
             ),
-            debt: 0,
+            debt: Debt::NONE,
             waiting: None,
             woken: false,
             timed_out: false,
