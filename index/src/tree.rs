@@ -147,8 +147,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     }
 
     /// Hints at the keys of this client's next operation and of the one after it, so that what memory of this
-    /// process they will touch is near by then: `later`'s entry in the index cache, and `next`'s leaf and lock where
-    /// the client reaches them by CPU. It costs no time on the fabric's clock and changes no result.
+    /// process they will touch is near by then: `later`'s entry in the index cache, and of `next`'s leaf and lock
+    /// what the client reaches by CPU. It costs no time on the fabric's clock and changes no result.
     pub fn hint(&mut self, next: u64, later: u64) {
         self.hints.this = self.hints.next.take();
         let foreseen = self.hints.later.replace(self.cache.foresee(later));
@@ -159,14 +159,11 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         let Some(hit) = self.cache.lookup_foreseen(&foreseen) else {
             return;
         };
-        if self.options.data_path == DataPath::Cpu
-            && hit.child.node() == self.ep.node()
-            && self.meta.check(hit.child).is_ok()
-        {
-            let lock = self.locks.lock_of(hit.child);
-            self.ep.hint(lock, 8);
-            self.lock.hint(lock);
-            self.ep.hint(hit.child, self.half_page());
+        if self.meta.check(hit.child).is_ok() {
+            self.lock.hint(&self.ep, self.locks.lock_of(hit.child));
+            if self.options.data_path == DataPath::Cpu && hit.child.node() == self.ep.node() {
+                self.ep.hint(hit.child, self.half_page());
+            }
         }
         self.hints.next = Some((foreseen, hit));
     }

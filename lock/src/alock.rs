@@ -207,6 +207,10 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
         Ok(AlockGuard { held, me, budget })
     }
 
+    fn hint(&self, ep: &E, lock: GlobalAddr) {
+        self.member.hint(ep, lock, lock);
+    }
+
     async fn release(
         &mut self,
         ep: &E,

@@ -78,8 +78,12 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
         })
     }
 
-    fn hint(&self, lock: GlobalAddr) {
-        self.member().hint(lock);
+    fn hint(&self, ep: &E, lock: GlobalAddr) {
+        match self {
+            AnyLock::Sherman(protocol) => protocol.hint(ep, lock),
+            AnyLock::Alock(protocol) => protocol.hint(ep, lock),
+            AnyLock::Farlock(protocol) => protocol.hint(ep, lock),
+        }
     }
 
     async fn release(&mut self, ep: &E, guard: AnyGuard, write_back: WriteBack<'_>) -> Result<()> {

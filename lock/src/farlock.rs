@@ -350,6 +350,10 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
         Ok(FarlockGuard { held, me, ticket })
     }
 
+    fn hint(&self, ep: &E, lock: GlobalAddr) {
+        self.member.hint(ep, lock, lock);
+    }
+
     async fn release(
         &mut self,
         ep: &E,

@@ -70,10 +70,13 @@ impl Member {
         }
     }
 
-    /// Brings what the monitor knows of `lock` near.
-    pub(crate) fn hint(&self, lock: GlobalAddr) {
+    /// Brings near what the monitor knows of `lock`, and `word`, if the client reaches it by CPU.
+    pub(crate) fn hint<E: Endpoint>(&self, ep: &E, lock: GlobalAddr, word: GlobalAddr) {
         if let Some(monitor) = &self.monitor {
             monitor.hint(lock);
+        }
+        if word.node() == ep.node() && !word.is_device() {
+            ep.hint(word, 8);
         }
     }
 

@@ -87,9 +87,9 @@ pub trait LockProtocol<E: Endpoint> {
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<Self::Guard>;
 
     /// Hints that this client is about to acquire the lock at `lock` (as for [`LockProtocol::acquire`]), so that
-    /// what this process keeps of it beside the fabric's memory can be brought near. It changes nothing.
-    fn hint(&self, lock: GlobalAddr) {
-        let _ = lock;
+    /// what it accesses by CPU then can be brought near. It changes nothing.
+    fn hint(&self, ep: &E, lock: GlobalAddr) {
+        let _ = (ep, lock);
     }
 
     /// Makes the write-back take effect, then lets the next holder in. Whatever the holder wrote to other

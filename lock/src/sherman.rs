@@ -115,11 +115,14 @@ impl Sherman {
         &self.member
     }
 
+    /// Where the own compute server's ticket lock for `lock` lies.
+    fn tier_at(&self, lock: GlobalAddr) -> GlobalAddr {
+        self.tier
+            .add(self.table.index_of(lock) as u64 * TicketLock::BYTES)
+    }
+
     fn tier(&self, lock: GlobalAddr) -> TicketLock {
-        TicketLock::new(
-            self.tier
-                .add(self.table.index_of(lock) as u64 * TicketLock::BYTES),
-        )
+        TicketLock::new(self.tier_at(lock))
     }
 }
 
@@ -157,6 +160,10 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
             ticket,
             handovers,
         })
+    }
+
+    fn hint(&self, ep: &E, lock: GlobalAddr) {
+        self.member.hint(ep, lock, self.tier_at(lock));
     }
 
     async fn release(
