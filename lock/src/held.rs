@@ -5,7 +5,7 @@ use std::rc::Rc;
 use dmtree_cluster::GlobalAddr;
 
 use crate::member::Member;
-use crate::{Error, Result};
+use crate::{ErrorKind, Result};
 
 /// Exists from just before others can see the request (its descriptor gets linked, its ticket taken) until the
 /// release has completed. Dropped in between, it poisons the client: others may wait for it for ever, or still
@@ -40,10 +40,11 @@ impl Held {
     /// The release begins. Fails when the guard is not `member`'s, and poisons whose it is.
     pub(crate) fn releasing(&mut self, member: &Rc<Member>) -> Result<()> {
         if !Rc::ptr_eq(&self.member, member) {
-            return Err(Error::ForeignGuard {
+            return Err(ErrorKind::ForeignGuard {
                 client: member.client(),
                 lock: self.lock,
-            });
+            }
+            .into());
         }
         self.what = Some("a release");
         Ok(())
@@ -72,11 +73,14 @@ mod tests {
     fn whatever_is_lost_first_poisons() {
         let lock = |slot: u64| GlobalAddr::new(NodeId(0), 64 * (slot + 1));
         let poison = |what, slot| {
-            Some(Error::Poisoned {
-                client: ClientId(7),
-                what,
-                lock: lock(slot),
-            })
+            Some(
+                ErrorKind::Poisoned {
+                    client: ClientId(7),
+                    what,
+                    lock: lock(slot),
+                }
+                .into(),
+            )
         };
         let member = Member::new(ClientId(7), None);
         let mut held = Held::arm(&member, lock(0));
@@ -116,10 +120,11 @@ mod tests {
         held.granted();
         assert_eq!(
             held.releasing(&other),
-            Err(Error::ForeignGuard {
+            Err(ErrorKind::ForeignGuard {
                 client: ClientId(2),
                 lock
-            })
+            }
+            .into())
         );
         drop(held);
         assert!(owner.poisoned().is_some() && other.poisoned().is_none());

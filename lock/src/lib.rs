@@ -70,7 +70,7 @@ mod table;
 
 pub use any::{AnyGuard, AnyLock};
 pub use cohort::Cohort;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "faults"))]
 #[doc(hidden)]
 pub use fault::Fault;

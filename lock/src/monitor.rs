@@ -33,7 +33,7 @@ use std::fmt;
 
 use dmtree_cluster::{ClientId, GlobalAddr};
 
-use crate::{Cohort, Error, LockTable, Result};
+use crate::{Cohort, ErrorKind, LockTable, Result};
 pub(crate) use descriptors::Borrow;
 use descriptors::{Descriptors, Key};
 pub use lock_state::LockCounters;
@@ -80,13 +80,14 @@ impl Moment {
             client,
             now_ns,
         } = *self;
-        Err(Error::Violation(Violation {
+        Err(ErrorKind::Violation(Violation {
             invariant,
             lock,
             client,
             at_ns: now_ns,
             detail,
-        }))
+        })
+        .into())
     }
 }
 

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dmtree_cluster::{Chain, Endpoint, GlobalAddr, Line, PollBackoff, Slot, WaitFor};
+use dmtree_cluster::{Chain, Endpoint, ErrorKind, GlobalAddr, Line, PollBackoff, Slot, WaitFor};
 
 use crate::{DataPath, Result, WriteBack};
 
@@ -248,12 +248,12 @@ impl Patience {
         let (bounds, waited_ns) = (ep.wait_bounds(), ep.now() - self.since_ns);
         if waited_ns > bounds.limit_ns {
             let WaitFor { what, addr } = self.wait;
-            return Err(dmtree_cluster::Error::WaitLimit {
+            let kind = ErrorKind::WaitLimit {
                 what,
                 addr,
                 waited_ns,
-            }
-            .into());
+            };
+            return Err(dmtree_cluster::Error::from(kind).into());
         }
         if waited_ns > bounds.report_ns && !self.reported {
             self.reported = true;

@@ -12,8 +12,8 @@ use rand::RngExt;
 use super::queue::{Event, Time, from_ns};
 use super::world::{Waiting, World};
 use crate::{
-    Capabilities, Chain, ClientId, Endpoint, Error, GlobalAddr, Line, NodeId, Result, WaitBounds,
-    WaitFor,
+    Capabilities, Chain, ClientId, Endpoint, ErrorKind, GlobalAddr, Line, NodeId, Result,
+    WaitBounds, WaitFor,
 };
 
 /// CPU time of cache hits that may gather before the clock moves. Hits are 1.5 ns; a loop of nothing else must
@@ -568,11 +568,12 @@ impl Endpoint for SimEndpoint {
             if std::mem::take(&mut client.timed_out) {
                 world.unwatch(self.client, addr);
                 let waited_ns = (now - since.unwrap_or(now)) / 1000;
-                return Err(Error::WaitLimit {
+                return Err(ErrorKind::WaitLimit {
                     what: wait.what,
                     addr: wait.addr,
                     waited_ns,
-                });
+                }
+                .into());
             }
         }
     }
