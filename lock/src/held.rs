@@ -14,8 +14,28 @@ use crate::{ErrorKind, Result};
 pub(crate) struct Held {
     member: Rc<Member>,
     lock: GlobalAddr,
-    /// What gets lost when this is dropped; nothing once it is disarmed.
-    what: Option<&'static str>,
+    stage: Stage,
+}
+
+/// How far a request is. A byte, because guards are moved from hand to hand.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Acquiring,
+    Held,
+    Releasing,
+    Over,
+}
+
+impl Stage {
+    /// What gets lost when a [`Held`] is dropped now.
+    fn loss(self) -> Option<&'static str> {
+        match self {
+            Stage::Acquiring => Some("an acquire"),
+            Stage::Held => Some("a guard"),
+            Stage::Releasing => Some("a release"),
+            Stage::Over => None,
+        }
+    }
 }
 
 impl Held {
@@ -24,7 +44,7 @@ impl Held {
         Self {
             member: Rc::clone(member),
             lock,
-            what: Some("an acquire"),
+            stage: Stage::Acquiring,
         }
     }
 
@@ -34,7 +54,7 @@ impl Held {
 
     /// The lock is granted: from now on a guard gets lost.
     pub(crate) fn granted(&mut self) {
-        self.what = Some("a guard");
+        self.stage = Stage::Held;
     }
 
     /// The release begins. Fails when the guard is not `member`'s, and poisons whose it is.
@@ -46,19 +66,19 @@ impl Held {
             }
             .into());
         }
-        self.what = Some("a release");
+        self.stage = Stage::Releasing;
         Ok(())
     }
 
     /// The release has completed.
     pub(crate) fn disarm(mut self) {
-        self.what = None;
+        self.stage = Stage::Over;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(what) = self.what {
+        if let Some(what) = self.stage.loss() {
             self.member.poison(what, self.lock);
         }
     }

@@ -66,6 +66,7 @@ mod queue;
 pub mod sherman;
 mod side;
 mod spec;
+mod step;
 mod table;
 
 pub use any::{AnyGuard, AnyLock};
