@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use crate::{Endpoint, Error, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, Result};
+use crate::{Endpoint, ErrorKind, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, Result};
 
 /// Bytes of a chunk where nothing else is said (Sherman, SIGMOD 2022, section 4.2.4).
 pub const DEFAULT_CHUNK_BYTES: u64 = 8 << 20;
@@ -90,17 +90,18 @@ impl ChunkHeap {
     /// The start of chunk number `index` of server number `server`.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when the server's heap ends before it.
+    /// [`ErrorKind::OutOfMemory`] when the server's heap ends before it.
     ///
     /// # Panics
     /// When there is no such server.
     pub fn chunk(&self, server: usize, index: u64) -> Result<GlobalAddr> {
         let heap = self.servers[server];
         if index >= heap.chunks {
-            return Err(Error::OutOfMemory {
+            return Err(ErrorKind::OutOfMemory {
                 node: heap.start.node(),
                 heap_bytes: heap.chunks * self.chunk_bytes,
-            });
+            }
+            .into());
         }
         Ok(heap.start.add(index * self.chunk_bytes))
     }
@@ -176,7 +177,7 @@ impl ChunkAllocator {
     /// One FAA when the chunk at hand is used up, else no trip. A server whose heap is used up is passed over.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when all heaps are used up, naming the server that was asked last; whatever
+    /// [`ErrorKind::OutOfMemory`] when all heaps are used up, naming the server that was asked last; whatever
     /// the fabric fails with.
     ///
     /// # Panics
@@ -241,7 +242,7 @@ impl SetupAllocator {
     /// A piece of `bytes` zeroed bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when all heaps are used up, naming the server that was asked last.
+    /// [`ErrorKind::OutOfMemory`] when all heaps are used up, naming the server that was asked last.
     ///
     /// # Panics
     /// When `bytes` is more than a chunk.
@@ -321,10 +322,11 @@ mod tests {
         assert_eq!(counters, [(heap.counter(0), 2), (heap.counter(1), 2)]);
         assert_eq!(
             setup.alloc(64),
-            Err(Error::OutOfMemory {
+            Err(ErrorKind::OutOfMemory {
                 node: NodeId(3),
                 heap_bytes: 512
-            })
+            }
+            .into())
         );
     }
 
@@ -336,10 +338,11 @@ mod tests {
         assert_eq!(setup.alloc(64), heap.chunk(1, 1));
         assert_eq!(
             setup.alloc(64),
-            Err(Error::OutOfMemory {
+            Err(ErrorKind::OutOfMemory {
                 node: NodeId(1),
                 heap_bytes: 128
-            })
+            }
+            .into())
         );
     }
 
@@ -388,7 +391,10 @@ mod tests {
                         match allocator.alloc(&ep, 64).await {
                             Ok(piece) => pieces.borrow_mut().push(piece),
                             Err(failure) => {
-                                assert!(matches!(failure, Error::OutOfMemory { .. }), "{failure}");
+                                assert!(
+                                    matches!(failure.kind(), ErrorKind::OutOfMemory { .. }),
+                                    "{failure}"
+                                );
                                 return;
                             }
                         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Chain, ClientId, Error, GlobalAddr, NodeId, Result};
+use crate::{Chain, ClientId, ErrorKind, GlobalAddr, NodeId, Result};
 
 /// What a fabric offers beyond READ, WRITE, CAS and FAA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl PollBackoff {
 /// Futures are not `Send`: a thread runs its own clients on its own executor, on every fabric. Calls take
 /// `&self`, yet a client is sequential: it awaits one call before it makes the next.
 ///
-/// Every call fails with an [`Error`] when the peer is gone, the address is out of bounds or misaligned, the
+/// Every call fails with an [`crate::Error`] when the peer is gone, the address is out of bounds or misaligned, the
 /// access is not permitted, or (waits) the configured limit has passed.
 #[allow(async_fn_in_trait)] // One executor a thread, on purpose: no future of this trait is ever `Send`.
 pub trait Endpoint {
@@ -168,11 +168,12 @@ pub trait Endpoint {
             let waited = self.now() - started;
             if waited > bounds.limit_ns {
                 self.put_chain(chain);
-                return Err(Error::WaitLimit {
+                return Err(ErrorKind::WaitLimit {
                     what: wait.what,
                     addr: wait.addr,
                     waited_ns: waited,
-                });
+                }
+                .into());
             }
             if waited > bounds.report_ns && !reported {
                 reported = true;
@@ -289,7 +290,7 @@ pub trait Endpoint {
 pub struct WaitBounds {
     /// A wait longer than this is reported once and goes on.
     pub report_ns: u64,
-    /// A wait longer than this fails with [`Error::WaitLimit`].
+    /// A wait longer than this fails with [`ErrorKind::WaitLimit`].
     pub limit_ns: u64,
 }
 

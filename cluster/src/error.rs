@@ -5,7 +5,7 @@ use crate::{GlobalAddr, NodeId};
 /// Why a verb, a CPU access or a wait failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The peer died, hangs or cannot be reached.
     #[error("{node} is gone: {why}")]
     PeerGone {
@@ -62,6 +62,39 @@ pub enum Error {
         /// The size of its heap.
         heap_bytes: u64,
     },
+}
+
+/// Why a verb, a CPU access or a wait failed: an [`ErrorKind`] behind a pointer.
+///
+/// One word, so that a result is one too where it brings nothing: results go up through every layer of futures
+/// at every step of a protocol, errors hardly ever.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
+
+// As the documentation of `Error` says: results of this size are returned in registers.
+const _: () = assert!(size_of::<Error>() == size_of::<usize>());
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// What went wrong, taken out.
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
+    }
+}
+
+impl From<ErrorKind> for Error {
+    // Out of the way of what does not fail.
+    #[cold]
+    #[inline(never)]
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
 }
 
 /// A result of this crate.

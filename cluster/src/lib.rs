@@ -40,7 +40,7 @@ mod verb;
 pub use addr::{ClientId, GlobalAddr, LINE_BYTES, NodeId};
 pub use chunks::{ChunkAllocator, ChunkHeap, DEFAULT_CHUNK_BYTES, SetupAllocator};
 pub use endpoint::{Capabilities, Endpoint, Line, PollBackoff, WaitBounds, WaitFor};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use memory_map::{MemoryKind, MemoryMap};
 pub use prefetch::prefetch;
 pub use verb::{Chain, Op, Slot, Verb};

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use common::{HOSTILE, PLAIN, SimBed, cluster};
 use dmtree_cluster::sim::{Sim, SimError};
-use dmtree_cluster::{Chain, Endpoint, Error, GlobalAddr, MemoryMap, NodeId};
+use dmtree_cluster::{Chain, Endpoint, Error, ErrorKind, GlobalAddr, MemoryMap, NodeId};
 
 #[test]
 fn a_thousand_clients() {
@@ -75,17 +75,19 @@ fn nothing_to_serve_and_nobody_to_run() {
         ep.sleep(100).await;
         let outside = GlobalAddr::new(NodeId(0), 64);
         assert!(matches!(
-            ep.load(outside, Ordering::Relaxed).await,
-            Err(Error::OutOfBounds { .. })
+            ep.load(outside, Ordering::Relaxed)
+                .await
+                .map_err(Error::into_kind),
+            Err(ErrorKind::OutOfBounds { .. })
         ));
         assert!(matches!(
-            ep.read_u64(outside).await,
-            Err(Error::OutOfBounds { .. })
+            ep.read_u64(outside).await.map_err(Error::into_kind),
+            Err(ErrorKind::OutOfBounds { .. })
         ));
         let device = GlobalAddr::device(NodeId(1), 0);
         assert!(matches!(
-            ep.rdma_faa(device, 1).await,
-            Err(Error::OutOfBounds { .. })
+            ep.rdma_faa(device, 1).await.map_err(Error::into_kind),
+            Err(ErrorKind::OutOfBounds { .. })
         ));
     });
     sim.run().expect("ends");

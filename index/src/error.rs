@@ -5,13 +5,13 @@ use dmtree_cluster::GlobalAddr;
 /// Why an operation on a tree, or building one, failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The fabric failed.
     #[error(transparent)]
-    Cluster(#[from] dmtree_cluster::Error),
+    Cluster(dmtree_cluster::Error),
     /// A page's lock failed.
     #[error(transparent)]
-    Lock(#[from] dmtree_lock::Error),
+    Lock(dmtree_lock::Error),
     /// A pointer led to what is no page of the tree: memory was overwritten, or the peer serves another tree.
     #[error("the page at {page} is damaged: {why}")]
     BadPage {
@@ -58,6 +58,55 @@ pub enum Error {
         /// Keys of the plan.
         planned: u64,
     },
+}
+
+/// Why an operation on a tree, or building one, failed: an [`ErrorKind`] behind a pointer.
+///
+/// One word, so that a result is one too where it brings nothing: results go up through every layer of futures
+/// at every step of a protocol, errors hardly ever.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
+
+// As the documentation of `Error` says: results of this size are returned in registers.
+const _: () = assert!(size_of::<Error>() == size_of::<usize>());
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// What went wrong, taken out.
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
+    }
+}
+
+impl From<ErrorKind> for Error {
+    // Out of the way of what does not fail.
+    #[cold]
+    #[inline(never)]
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<dmtree_cluster::Error> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(error: dmtree_cluster::Error) -> Self {
+        ErrorKind::Cluster(error).into()
+    }
+}
+
+impl From<dmtree_lock::Error> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(error: dmtree_lock::Error) -> Self {
+        ErrorKind::Lock(error).into()
+    }
 }
 
 /// A result of this crate.

@@ -26,7 +26,7 @@ mod verify;
 mod walk;
 
 pub use cache::{CacheId, Hit, IndexCache, IndexPages};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use inner::Inner;
 pub use leaf::Leaf;
 pub use load::{LoadOptions, LoadedTree, PageSink, TreePlan};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmtree_cluster::{
-    ChunkHeap, DEFAULT_CHUNK_BYTES, Error as ClusterError, GlobalAddr, LINE_BYTES, MemoryKind,
-    MemoryMap, NodeId, SetupAllocator,
+    ChunkHeap, DEFAULT_CHUNK_BYTES, Error as ClusterError, ErrorKind as ClusterErrorKind,
+    GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, SetupAllocator,
 };
 
 use crate::{
-    DEFAULT_PAGE_BYTES, Error, IndexPages, PageLayout, PageView, Result, TreeMeta, inner, leaf,
+    DEFAULT_PAGE_BYTES, ErrorKind, IndexPages, PageLayout, PageView, Result, TreeMeta, inner, leaf,
     page,
 };
 
@@ -39,13 +39,13 @@ impl PageSink for BTreeMap<NodeId, &mut [u64]> {
         let from = addr.offset() as usize / 8;
         let Some(place) = memory.get_mut(from..from + words.len()) else {
             let len = size_of_val(words) as u64;
-            return Err(ClusterError::OutOfBounds {
+            let kind = ClusterErrorKind::OutOfBounds {
                 what: "bulk load",
                 addr,
                 len,
                 limit,
-            }
-            .into());
+            };
+            return Err(ClusterError::from(kind).into());
         };
         place.copy_from_slice(words);
         Ok(())
@@ -96,7 +96,7 @@ impl TreePlan {
     /// word is on the first.
     ///
     /// # Errors
-    /// [`Error::Options`] when an option is out of its range, `servers` is empty, names a node twice or one that
+    /// [`ErrorKind::Options`] when an option is out of its range, `servers` is empty, names a node twice or one that
     /// `map` does not have, or the tree is beyond any memory.
     pub fn reserve(
         map: &mut MemoryMap,
@@ -104,7 +104,7 @@ impl TreePlan {
         keys: u64,
         options: LoadOptions,
     ) -> Result<Self> {
-        let refuse = |option, why| Err(Error::Options { option, why });
+        let refuse = |option, why| Err(ErrorKind::Options { option, why }.into());
         let LoadOptions {
             fill,
             page_bytes,
@@ -183,7 +183,7 @@ impl TreePlan {
     /// chunk counters.
     ///
     /// # Errors
-    /// [`Error::Unsorted`], [`Error::MoreThanPlanned`], and what the sink fails with.
+    /// [`ErrorKind::Unsorted`], [`ErrorKind::MoreThanPlanned`], and what the sink fails with.
     pub fn load<S: PageSink>(
         &self,
         pairs: impl IntoIterator<Item = (u64, u64)>,
@@ -233,10 +233,10 @@ impl TreePlan {
         writer.begin(0, 0);
         for (key, value) in pairs {
             if let Some(previous) = previous.filter(|previous| key <= *previous) {
-                return Err(Error::Unsorted { previous, key });
+                return Err(ErrorKind::Unsorted { previous, key }.into());
             }
             if keys == self.keys {
-                return Err(Error::MoreThanPlanned { planned: self.keys });
+                return Err(ErrorKind::MoreThanPlanned { planned: self.keys }.into());
             }
             if slot == self.keys_a_leaf {
                 level.push(writer.finish(Some(key))?);

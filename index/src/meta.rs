@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dmtree_cluster::{ChunkHeap, GlobalAddr};
 
-use crate::{Error, PageLayout, Result};
+use crate::{ErrorKind, PageLayout, Result};
 
 /// Where a tree lies and what its pages look like.
 #[derive(Clone, Debug)]
@@ -44,10 +44,11 @@ impl TreeMeta {
         if self.heap.contains(page, self.layout.page_bytes()) {
             Ok(())
         } else {
-            Err(Error::BadPage {
+            Err(ErrorKind::BadPage {
                 page,
                 why: "it is not in the memory of the tree's pages",
-            })
+            }
+            .into())
         }
     }
 }

@@ -55,7 +55,7 @@
 
 use dmtree_cluster::GlobalAddr;
 
-use crate::{Error, Result, inner::Inner, leaf::Leaf};
+use crate::{ErrorKind, Result, inner::Inner, leaf::Leaf};
 
 /// Bytes of a page where nothing else is said (Sherman, SIGMOD 2022, section 5.1).
 pub const DEFAULT_PAGE_BYTES: u32 = 1024;
@@ -97,17 +97,18 @@ impl PageLayout {
     /// Pages of `page_bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::Options`] when it is not a multiple of 64 from [`MIN_PAGE_BYTES`] to [`MAX_PAGE_BYTES`].
+    /// [`ErrorKind::Options`] when it is not a multiple of 64 from [`MIN_PAGE_BYTES`] to [`MAX_PAGE_BYTES`].
     pub fn new(page_bytes: u32) -> Result<Self> {
         if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_bytes)
             || !page_bytes.is_multiple_of(64)
         {
-            return Err(Error::Options {
+            return Err(ErrorKind::Options {
                 option: "page_bytes",
                 why: format!(
                     "{page_bytes} is not a multiple of 64 from {MIN_PAGE_BYTES} to {MAX_PAGE_BYTES}"
                 ),
-            });
+            }
+            .into());
         }
         Ok(Self::of_words(page_bytes as usize / 8))
     }

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use dmtree_cluster::{Chain, Endpoint, Error as ClusterError, GlobalAddr, Slot, WaitFor};
+use dmtree_cluster::{
+    Chain, Endpoint, Error as ClusterError, ErrorKind, GlobalAddr, Slot, WaitFor,
+};
 use dmtree_lock::DataPath;
 
 use crate::page::{PageLayout, SEQ, settled};
@@ -134,12 +136,12 @@ impl Waiting {
         let (waited, bounds) = (ep.now() - self.since, ep.wait_bounds());
         if waited > bounds.limit_ns {
             let (what, addr) = (Self::WHAT, self.page);
-            return Err(ClusterError::WaitLimit {
+            let kind = ErrorKind::WaitLimit {
                 what,
                 addr,
                 waited_ns: waited,
-            }
-            .into());
+            };
+            return Err(ClusterError::from(kind).into());
         }
         if waited > bounds.report_ns && !self.reported {
             self.reported = true;

@@ -177,8 +177,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// The value of `key`; none when it is not there. Takes no lock.
     ///
     /// # Errors
-    /// [`crate::Error::Cluster`] of the fabric, also when a page stays in the middle of a change beyond the
-    /// endpoint's bounds on waiting; [`crate::Error::BadPage`] and [`crate::Error::Astray`] when memory holds
+    /// [`crate::ErrorKind::Cluster`] of the fabric, also when a page stays in the middle of a change beyond the
+    /// endpoint's bounds on waiting; [`crate::ErrorKind::BadPage`] and [`crate::ErrorKind::Astray`] when memory holds
     /// no tree.
     pub async fn get(&mut self, key: u64) -> Result<Option<u64>> {
         let mut walk = Walk::new(key);
@@ -201,7 +201,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// nothing else, also when it holds that value already.
     ///
     /// # Errors
-    /// As [`Tree::get`], and [`crate::Error::Lock`]. When a release fails the value may or may not have been
+    /// As [`Tree::get`], and [`crate::ErrorKind::Lock`]. When a release fails the value may or may not have been
     /// written, and the lock counts as held.
     pub async fn update(&mut self, key: u64, value: u64) -> Result<bool> {
         let mut walk = Walk::new(key);

@@ -5,7 +5,7 @@ use dmtree_cluster::GlobalAddr;
 use crate::cache::CacheId;
 use crate::leaf::Leaf;
 use crate::page::{PageView, Side};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Descents that may begin anew. Each drops at least one pointer that is out of date; a healthy tree needs
 /// as many as it has levels.
@@ -117,7 +117,7 @@ impl Walk {
     /// Leaves the page at `at`: to the right, or by beginning anew where that is shorter or the only way.
     ///
     /// # Errors
-    /// [`Error::Astray`] when it has gone on for too long.
+    /// [`ErrorKind::Astray`] when it has gone on for too long.
     pub(crate) fn leave(&mut self, at: &Position, away: Away) -> Result<Onward> {
         match away {
             Away::Right(right) => self.right(at, right),
@@ -158,13 +158,14 @@ impl Walk {
             restarts,
             moves,
         } = *self;
-        Error::Astray {
+        ErrorKind::Astray {
             key,
             restarts,
             moves,
             page: at.page,
             why,
         }
+        .into()
     }
 }
 
@@ -202,9 +203,9 @@ mod tests {
         for _ in 0..MAX_RUN_RESTARTS {
             assert_eq!(run(&mut walk, Via::Root), Ok(MAX_RUN));
         }
-        let gave_up = run(&mut walk, Via::Root);
+        let gave_up = run(&mut walk, Via::Root).unwrap_err();
         assert!(
-            matches!(gave_up, Err(Error::Astray { key: 7, moves, .. }) if moves > MAX_MOVES),
+            matches!(gave_up.kind(), ErrorKind::Astray { key: 7, moves, .. } if *moves > MAX_MOVES),
             "{gave_up:?}"
         );
     }

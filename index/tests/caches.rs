@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Cluster, LOCKS, PATHS, Setup, SimTree};
-use dmtree_cluster::{Error as ClusterError, GlobalAddr, NodeId, WaitBounds};
-use dmtree_index::{Error, IndexCache, LoadedTree, Result, TreeOptions, TreeStats};
+use dmtree_cluster::{ErrorKind as ClusterErrorKind, GlobalAddr, NodeId, WaitBounds};
+use dmtree_index::{ErrorKind, IndexCache, LoadedTree, Result, TreeOptions, TreeStats};
 use dmtree_lock::DataPath;
 
 /// Runs `program` on the only client.
@@ -233,7 +233,7 @@ fn damage_ends_in_errors_that_name_the_page() {
         });
         for failure in [get.unwrap_err(), update.unwrap_err()] {
             assert!(
-                matches!(failure, Error::BadPage { page, .. } if page == wild),
+                matches!(failure.kind(), ErrorKind::BadPage { page, .. } if *page == wild),
                 "{failure}"
             );
         }
@@ -247,7 +247,7 @@ fn damage_ends_in_errors_that_name_the_page() {
         });
         for failure in [get.unwrap_err(), update.unwrap_err()] {
             assert!(
-                matches!(failure, Error::Astray { key: 3, page, .. } if page == leaf),
+                matches!(failure.kind(), ErrorKind::Astray { key: 3, page, .. } if *page == leaf),
                 "{failure}"
             );
             assert!(failure.to_string().contains("tag"), "{failure}");
@@ -261,7 +261,7 @@ fn damage_ends_in_errors_that_name_the_page() {
     });
     for failure in [get.unwrap_err(), update.unwrap_err()] {
         assert!(
-            matches!(failure, Error::Astray { moves, .. } if moves > 1000),
+            matches!(failure.kind(), ErrorKind::Astray { moves, .. } if *moves > 1000),
             "{failure}"
         );
     }
@@ -273,7 +273,7 @@ fn damage_ends_in_errors_that_name_the_page() {
     });
     for failure in [get.unwrap_err(), update.unwrap_err()] {
         assert!(
-            matches!(failure, Error::Astray { page, .. } if page == top),
+            matches!(failure.kind(), ErrorKind::Astray { page, .. } if *page == top),
             "{failure}"
         );
         assert!(failure.to_string().contains("level"), "{failure}");
@@ -285,8 +285,11 @@ fn damage_ends_in_errors_that_name_the_page() {
         cluster.set_word(leaf, 1);
     });
     let failure = get.unwrap_err();
+    let ErrorKind::Cluster(cause) = failure.kind() else {
+        panic!("{failure}")
+    };
     assert!(
-        matches!(failure, Error::Cluster(ClusterError::WaitLimit { addr, .. }) if addr == leaf),
+        matches!(cause.kind(), ClusterErrorKind::WaitLimit { addr, .. } if *addr == leaf),
         "{failure}"
     );
     assert_eq!(update, Ok(true));

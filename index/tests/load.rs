@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dmtree_cluster::{Error as ClusterError, GlobalAddr, MemoryKind, MemoryMap, NodeId};
+use dmtree_cluster::{ErrorKind as ClusterErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use dmtree_index::{
-    Defect, Error, IndexCache, LoadOptions, LoadedTree, PageLayout, PageView, Result, Shape,
-    TreePlan, verify,
+    Defect, Error, ErrorKind, IndexCache, LoadOptions, LoadedTree, PageLayout, PageView, Result,
+    Shape, TreePlan, verify,
 };
 
 /// The host memories of a cluster.
@@ -169,21 +169,23 @@ fn keys_out_of_order_and_too_many_are_refused() {
     };
     assert_eq!(
         load(&[1, 2, 2]),
-        Err(Error::Unsorted {
+        Err(ErrorKind::Unsorted {
             previous: 2,
             key: 2
-        })
+        }
+        .into())
     );
     assert_eq!(
         load(&[0, u64::MAX, 5]),
-        Err(Error::Unsorted {
+        Err(ErrorKind::Unsorted {
             previous: u64::MAX,
             key: 5
-        })
+        }
+        .into())
     );
     assert_eq!(
         load(&[1, 2, 3, 4]),
-        Err(Error::MoreThanPlanned { planned: 3 })
+        Err(ErrorKind::MoreThanPlanned { planned: 3 }.into())
     );
     assert_eq!(load(&[1, 2]), Ok(2));
 }
@@ -193,13 +195,13 @@ fn a_sink_that_is_too_small_is_told() {
     let mut map = MemoryMap::new(1);
     let plan = TreePlan::reserve(&mut map, &[NodeId(0)], 3, LoadOptions::default()).unwrap();
     let mut sink: BTreeMap<NodeId, &mut [u64]> = BTreeMap::new();
-    let failure = plan.load([(1, 1)], &mut sink).map(|loaded| loaded.keys);
+    let failure = plan.load([(1, 1)], &mut sink).unwrap_err();
+    let ErrorKind::Cluster(cause) = failure.kind() else {
+        panic!("{failure}")
+    };
     assert!(
-        matches!(
-            failure,
-            Err(Error::Cluster(ClusterError::OutOfBounds { limit: 0, .. }))
-        ),
-        "{failure:?}"
+        matches!(cause.kind(), ClusterErrorKind::OutOfBounds { limit: 0, .. }),
+        "{failure}"
     );
 }
 
@@ -212,8 +214,10 @@ fn options_that_cannot_be_are_named() {
         servers,
         keys,
         options,
-    ) {
-        Err(Error::Options { option, .. }) => option,
+    )
+    .map_err(Error::into_kind)
+    {
+        Err(ErrorKind::Options { option, .. }) => option,
         other => panic!("{other:?}"),
     };
     for fill in [0.0, -1.0, 1.01, f64::NAN, f64::INFINITY] {

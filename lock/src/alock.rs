@@ -186,7 +186,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
             ep,
             lock,
             tail(lock, cohort),
-            &[0, 0],
+            [0, 0],
         )
         .await?;
         let left = match place.ahead {

@@ -6,7 +6,7 @@ use crate::alock::{Alock, AlockGuard};
 use crate::farlock::{Farlock, FarlockGuard};
 use crate::member::Member;
 use crate::sherman::{Sherman, ShermanGuard};
-use crate::{Error, LockProtocol, Result, WriteBack};
+use crate::{Error, ErrorKind, LockProtocol, Result, WriteBack};
 
 /// One client's part of some lock.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl AnyLock {
         }
     }
 
-    /// [`Error::Poisoned`] once an acquire or release of this client was dropped half-way or failed, or a guard
+    /// [`ErrorKind::Poisoned`] once an acquire or release of this client was dropped half-way or failed, or a guard
     /// of it was dropped; for a driver to look at in the end.
     pub fn poisoned(&self) -> Option<Error> {
         self.member().poisoned()
@@ -99,10 +99,11 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
             }
             (protocol, guard) => {
                 let client = protocol.member().client();
-                Err(Error::ForeignGuard {
+                Err(ErrorKind::ForeignGuard {
                     client,
                     lock: guard.lock(),
-                })
+                }
+                .into())
             }
         }
     }

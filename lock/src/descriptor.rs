@@ -6,7 +6,7 @@
 
 use dmtree_cluster::{ClientId, GlobalAddr, LINE_BYTES};
 
-use crate::{Error, Result};
+use crate::{ErrorKind, Result};
 
 /// Bytes of a descriptor: one cache line.
 pub(crate) const DESCRIPTOR_BYTES: u64 = LINE_BYTES as u64;
@@ -37,9 +37,12 @@ impl Pool {
 
     /// The descriptor that [`Pool::take`] will take, for its owner to set up before anything can fail.
     pub(crate) fn next(&self) -> Result<GlobalAddr> {
-        self.free.last().copied().ok_or(Error::TooManyGuards {
-            client: self.client,
-            held: self.all,
+        self.free.last().copied().ok_or_else(|| {
+            ErrorKind::TooManyGuards {
+                client: self.client,
+                held: self.all,
+            }
+            .into()
         })
     }
 
@@ -71,10 +74,11 @@ mod tests {
         assert_eq!((first, second), (start, start.add(64)));
         assert_eq!(
             pool.next(),
-            Err(Error::TooManyGuards {
+            Err(ErrorKind::TooManyGuards {
                 client: ClientId(3),
                 held: 2
-            })
+            }
+            .into())
         );
         pool.put(first);
         assert_eq!(pool.next(), Ok(first));

@@ -5,10 +5,10 @@ use dmtree_cluster::{ClientId, GlobalAddr};
 /// Why an acquire or a release failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The fabric failed.
     #[error(transparent)]
-    Cluster(#[from] dmtree_cluster::Error),
+    Cluster(dmtree_cluster::Error),
     /// An invariant that the protocol claims does not hold: a bug in the protocol or the fabric.
     #[error("invariant violated: {0}")]
     Violation(crate::Violation),
@@ -39,6 +39,47 @@ pub enum Error {
         /// The lock it guards.
         lock: GlobalAddr,
     },
+}
+
+/// Why an acquire or a release failed: an [`ErrorKind`] behind a pointer.
+///
+/// One word, so that a result is one too where it brings nothing: results go up through every layer of futures
+/// at every step of a protocol, errors hardly ever.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
+
+// As the documentation of `Error` says: results of this size are returned in registers.
+const _: () = assert!(size_of::<Error>() == size_of::<usize>());
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// What went wrong, taken out.
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
+    }
+}
+
+impl From<ErrorKind> for Error {
+    // Out of the way of what does not fail.
+    #[cold]
+    #[inline(never)]
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<dmtree_cluster::Error> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(error: dmtree_cluster::Error) -> Self {
+        ErrorKind::Cluster(error).into()
+    }
 }
 
 /// A result of this crate.

@@ -323,7 +323,7 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
             ep,
             lock,
             tail(lock, cohort),
-            &initial,
+            initial,
         )
         .await?;
         if let Some((ahead, _)) = place.ahead {

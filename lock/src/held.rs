@@ -5,7 +5,7 @@ use std::rc::Rc;
 use dmtree_cluster::GlobalAddr;
 
 use crate::member::Member;
-use crate::{Error, Result};
+use crate::{ErrorKind, Result};
 
 /// Exists from just before others can see the request (its descriptor gets linked, its ticket taken) until the
 /// release has completed. Dropped in between, it poisons the client: others may wait for it for ever, or still
@@ -14,8 +14,28 @@ use crate::{Error, Result};
 pub(crate) struct Held {
     member: Rc<Member>,
     lock: GlobalAddr,
-    /// What gets lost when this is dropped; nothing once it is disarmed.
-    what: Option<&'static str>,
+    stage: Stage,
+}
+
+/// How far a request is. A byte, because guards are moved from hand to hand.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Acquiring,
+    Held,
+    Releasing,
+    Over,
+}
+
+impl Stage {
+    /// What gets lost when a [`Held`] is dropped now.
+    fn loss(self) -> Option<&'static str> {
+        match self {
+            Stage::Acquiring => Some("an acquire"),
+            Stage::Held => Some("a guard"),
+            Stage::Releasing => Some("a release"),
+            Stage::Over => None,
+        }
+    }
 }
 
 impl Held {
@@ -24,7 +44,7 @@ impl Held {
         Self {
             member: Rc::clone(member),
             lock,
-            what: Some("an acquire"),
+            stage: Stage::Acquiring,
         }
     }
 
@@ -34,30 +54,31 @@ impl Held {
 
     /// The lock is granted: from now on a guard gets lost.
     pub(crate) fn granted(&mut self) {
-        self.what = Some("a guard");
+        self.stage = Stage::Held;
     }
 
     /// The release begins. Fails when the guard is not `member`'s, and poisons whose it is.
     pub(crate) fn releasing(&mut self, member: &Rc<Member>) -> Result<()> {
         if !Rc::ptr_eq(&self.member, member) {
-            return Err(Error::ForeignGuard {
+            return Err(ErrorKind::ForeignGuard {
                 client: member.client(),
                 lock: self.lock,
-            });
+            }
+            .into());
         }
-        self.what = Some("a release");
+        self.stage = Stage::Releasing;
         Ok(())
     }
 
     /// The release has completed.
     pub(crate) fn disarm(mut self) {
-        self.what = None;
+        self.stage = Stage::Over;
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(what) = self.what {
+        if let Some(what) = self.stage.loss() {
             self.member.poison(what, self.lock);
         }
     }
@@ -72,11 +93,14 @@ mod tests {
     fn whatever_is_lost_first_poisons() {
         let lock = |slot: u64| GlobalAddr::new(NodeId(0), 64 * (slot + 1));
         let poison = |what, slot| {
-            Some(Error::Poisoned {
-                client: ClientId(7),
-                what,
-                lock: lock(slot),
-            })
+            Some(
+                ErrorKind::Poisoned {
+                    client: ClientId(7),
+                    what,
+                    lock: lock(slot),
+                }
+                .into(),
+            )
         };
         let member = Member::new(ClientId(7), None);
         let mut held = Held::arm(&member, lock(0));
@@ -116,10 +140,11 @@ mod tests {
         held.granted();
         assert_eq!(
             held.releasing(&other),
-            Err(Error::ForeignGuard {
+            Err(ErrorKind::ForeignGuard {
                 client: ClientId(2),
                 lock
-            })
+            }
+            .into())
         );
         drop(held);
         assert!(owner.poisoned().is_some() && other.poisoned().is_none());

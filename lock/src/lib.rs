@@ -66,11 +66,12 @@ mod queue;
 pub mod sherman;
 mod side;
 mod spec;
+mod step;
 mod table;
 
 pub use any::{AnyGuard, AnyLock};
 pub use cohort::Cohort;
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "faults"))]
 #[doc(hidden)]
 pub use fault::Fault;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
 
 use crate::monitor::Moment;
-use crate::{Error, Monitor, Result};
+use crate::{Error, ErrorKind, Monitor, Result};
 
 /// A client of a lock, shared by its protocol and its guards.
 #[derive(Debug)]
@@ -45,12 +45,15 @@ impl Member {
         self.client
     }
 
-    /// [`Error::Poisoned`] once something of this client was dropped or failed half-way; the first of it stays.
+    /// [`ErrorKind::Poisoned`] once something of this client was dropped or failed half-way; the first of it stays.
     pub(crate) fn poisoned(&self) -> Option<Error> {
-        self.poison.get().map(|(what, lock)| Error::Poisoned {
-            client: self.client,
-            what,
-            lock,
+        self.poison.get().map(|(what, lock)| {
+            ErrorKind::Poisoned {
+                client: self.client,
+                what,
+                lock,
+            }
+            .into()
         })
     }
 

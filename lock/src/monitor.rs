@@ -33,7 +33,7 @@ use std::fmt;
 
 use dmtree_cluster::{ClientId, GlobalAddr};
 
-use crate::{Cohort, Error, LockTable, Result};
+use crate::{Cohort, ErrorKind, LockTable, Result};
 pub(crate) use descriptors::Borrow;
 use descriptors::{Descriptors, Key};
 pub use lock_state::LockCounters;
@@ -73,20 +73,23 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// What is told of it is put together here, out of the way of the steps that are right.
     #[cold]
-    fn violation<T>(&self, invariant: &'static str, detail: String) -> Result<T> {
+    #[inline(never)]
+    fn violation<T>(self, invariant: &'static str, detail: impl FnOnce() -> String) -> Result<T> {
         let Moment {
             lock,
             client,
             now_ns,
-        } = *self;
-        Err(Error::Violation(Violation {
+        } = self;
+        Err(ErrorKind::Violation(Violation {
             invariant,
             lock,
             client,
             at_ns: now_ns,
-            detail,
-        }))
+            detail: detail(),
+        })
+        .into())
     }
 }
 
@@ -140,7 +143,7 @@ impl State {
     fn requesting(&mut self, at: Moment) -> Result<&mut Request> {
         match self.request(at.client) {
             Some(request) if request.lock == at.lock => Ok(request),
-            _ => at.violation(SEQUENCE, NOT_ASKED.to_owned()),
+            _ => at.violation(SEQUENCE, || NOT_ASKED.to_owned()),
         }
     }
 
@@ -154,7 +157,9 @@ impl State {
         match other {
             Some((other, _)) => {
                 let other = ClientId(other as u32);
-                at.violation(TICKETS, format!("took ticket {ticket}, which {other} has"))
+                at.violation(TICKETS, move || {
+                    format!("took ticket {ticket}, which {other} has")
+                })
             }
             None => Ok(()),
         }
@@ -208,10 +213,9 @@ impl Monitor {
             descriptor: None,
         };
         if let Some(other) = state.request(at.client).replace(request) {
-            return at.violation(
-                SEQUENCE,
-                format!("it still waits for the lock at {}", other.lock),
-            );
+            return at.violation(SEQUENCE, move || {
+                format!("it still waits for the lock at {}", other.lock)
+            });
         }
         Ok(())
     }
@@ -301,10 +305,9 @@ impl Monitor {
             NOBODY => Ok(()),
             other => {
                 let other = ClientId(other);
-                at.violation(
-                    PETERSON,
-                    format!("{other} of the {cohort} cohort contends already"),
-                )
+                at.violation(PETERSON, move || {
+                    format!("{other} of the {cohort} cohort contends already")
+                })
             }
         }
     }
@@ -318,12 +321,14 @@ impl Monitor {
         if found == at.client.0 {
             return Ok(());
         }
-        let who = if found == NOBODY {
-            "nobody".to_owned()
-        } else {
-            ClientId(found).to_string()
-        };
-        at.violation(PETERSON, format!("the {cohort} contender is {who}"))
+        at.violation(PETERSON, move || {
+            let who = if found == NOBODY {
+                "nobody".to_owned()
+            } else {
+                ClientId(found).to_string()
+            };
+            format!("the {cohort} contender is {who}")
+        })
     }
 
     /// The client has taken `ticket`, and nobody of its cohort has been let on since.
@@ -339,10 +344,9 @@ impl Monitor {
         let lock = state.lock(at.lock);
         let served = lock.served;
         if ticket < served {
-            return at.violation(
-                TICKETS,
-                format!("took ticket {ticket}, and those below {served} are served"),
-            );
+            return at.violation(TICKETS, move || {
+                format!("took ticket {ticket}, and those below {served} are served")
+            });
         }
         let bit = 1u64
             .checked_shl((ticket - served).min(64) as u32)
@@ -355,8 +359,9 @@ impl Monitor {
         }
         // Half a number's range apart at most: ever more tickets, and those that wait are few.
         if (ticket as u32).wrapping_sub(last) as i32 <= 0 {
-            let detail =
-                format!("took ticket {ticket} after one of the {cohort} cohort took {last}");
+            let detail = move || {
+                format!("took ticket {ticket} after one of the {cohort} cohort took {last}")
+            };
             return at.violation(ORDER, detail);
         }
         Ok(())
@@ -372,7 +377,7 @@ impl Monitor {
             ticket, descriptor, ..
         }) = asked.take_if(|request| request.lock == at.lock)
         else {
-            return at.violation(SEQUENCE, NOT_ASKED.to_owned());
+            return at.violation(SEQUENCE, || NOT_ASKED.to_owned());
         };
         if let Some(key) = descriptor {
             state.descriptors.grant(at, key)?;
@@ -380,19 +385,17 @@ impl Monitor {
         let lock = state.lock(at.lock);
         if let Some(holder) = lock.holder() {
             let since = lock.progress_ns;
-            return at.violation(
-                EXCLUSION,
-                format!("granted while {holder} holds it, since {since} ns"),
-            );
+            return at.violation(EXCLUSION, move || {
+                format!("granted while {holder} holds it, since {since} ns")
+            });
         }
         lock.holder = at.client.0;
         if let Some(ticket) = ticket {
             if ticket != lock.served {
                 let next = lock.served;
-                return at.violation(
-                    TICKETS,
-                    format!("granted with ticket {ticket}, the next one is {next}"),
-                );
+                return at.violation(TICKETS, move || {
+                    format!("granted with ticket {ticket}, the next one is {next}")
+                });
             }
             lock.served += 1;
             lock.pending >>= 1;
@@ -413,8 +416,10 @@ impl Monitor {
                 lock.holder = NOBODY;
                 Ok(())
             }
-            Some(other) => at.violation(EXCLUSION, format!("released while {other} holds it")),
-            None => at.violation(EXCLUSION, "released while nobody holds it".to_owned()),
+            Some(other) => at.violation(EXCLUSION, move || {
+                format!("released while {other} holds it")
+            }),
+            None => at.violation(EXCLUSION, || "released while nobody holds it".to_owned()),
         }
     }
 

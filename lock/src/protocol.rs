@@ -77,7 +77,7 @@ impl WriteBack<'_> {
 ///
 /// Neither call is cancel-safe: an acquire that is dropped or fails after its descriptor is linked, and a guard
 /// that is dropped without release, poison the client: its next acquire fails with
-/// [`crate::Error::Poisoned`]. A failed release counts as held.
+/// [`crate::ErrorKind::Poisoned`]. A failed release counts as held.
 #[allow(async_fn_in_trait)] // Futures are not `Send` by design, see `Endpoint`.
 pub trait LockProtocol<E: Endpoint> {
     /// Proof of holding a lock.

@@ -25,16 +25,17 @@ pub(crate) struct Place {
 ///
 /// The descriptor is set up before the swap makes it known: by CPU the swap releases the stores before it, and
 /// CPU stores before a post precede that verb. Whoever learns its address from the tail writes after that.
-pub(crate) async fn join<E: Endpoint>(
+// By the number of words, each protocol has its own, which is compiled into its acquire.
+pub(crate) async fn join<E: Endpoint, const N: usize>(
     member: &Rc<Member>,
     pool: &mut Pool,
     ep: &E,
     lock: GlobalAddr,
     tail: GlobalAddr,
-    initial: &[u64],
+    initial: [u64; N],
 ) -> Result<Place> {
     let me = pool.next()?;
-    ep.store_words(me, initial).await?;
+    ep.store_words(me, &initial).await?;
     pool.take();
     let held = Held::arm(member, lock);
     let watch = member.watch(ep, lock);

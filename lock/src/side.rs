@@ -13,23 +13,15 @@
 
 use std::sync::atomic::Ordering;
 
-use dmtree_cluster::{Chain, Endpoint, GlobalAddr, Line, PollBackoff, Slot, WaitFor};
+use dmtree_cluster::{Chain, Endpoint, ErrorKind, GlobalAddr, PollBackoff, WaitFor};
 
+use crate::step::{Brought, InTurn, Step};
 use crate::{DataPath, Result, WriteBack};
 
 /// Whether the client reaches `addr` by CPU.
 #[inline]
 fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
     addr.node() == ep.node() && !addr.is_device()
-}
-
-/// The `N` words that a step brings: [`Steps::words`] has them after [`Steps::run`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Brought<const N: usize> {
-    /// By CPU.
-    Words([u64; N]),
-    /// By this verb.
-    Verb(Slot),
 }
 
 /// Steps to be made in order, all on one node.
@@ -48,18 +40,20 @@ impl<'a, E: Endpoint> Steps<'a, E> {
     }
 
     /// Stores a word.
-    #[inline]
-    pub(crate) async fn write(
+    #[inline(always)] // All steps: a few instructions, and fewer where it is known how they are made.
+    pub(crate) fn write(
         &mut self,
         addr: GlobalAddr,
         word: u64,
         order: Ordering,
-    ) -> Result<()> {
-        if let Some(chain) = &mut self.chain {
-            chain.write_words(addr, &[word]);
-            return Ok(());
+    ) -> Step<impl Future<Output = dmtree_cluster::Result<()>>, ()> {
+        match &mut self.chain {
+            Some(chain) => {
+                chain.write_words(addr, &[word]);
+                Step::brings(())
+            }
+            None => Step::access(self.ep.store(addr, word, order)),
         }
-        Ok(self.ep.store(addr, word, order).await?)
     }
 
     /// Stores two neighbouring words, the first one first; by verbs it is one WRITE.
@@ -78,61 +72,62 @@ impl<'a, E: Endpoint> Steps<'a, E> {
     }
 
     /// Loads a word.
-    #[inline]
-    pub(crate) async fn read(&mut self, addr: GlobalAddr, order: Ordering) -> Result<Brought<1>> {
-        if let Some(chain) = &mut self.chain {
-            return Ok(Brought::Verb(chain.read(addr, 8)));
-        }
-        Ok(Brought::Words([self.ep.load(addr, order).await?]))
-    }
-
-    /// Loads two neighbouring words, each at an instant of its own.
-    #[inline]
-    pub(crate) async fn read_two(
+    #[inline(always)]
+    pub(crate) fn read(
         &mut self,
         addr: GlobalAddr,
         order: Ordering,
-    ) -> Result<Brought<2>> {
-        if let Some(chain) = &mut self.chain {
-            return Ok(Brought::Verb(chain.read(addr, 16)));
+    ) -> Step<impl Future<Output = dmtree_cluster::Result<u64>>, Brought<1>> {
+        match &mut self.chain {
+            Some(chain) => Step::brings(Brought::Verb(chain.read(addr, 8))),
+            None => Step::access(self.ep.load(addr, order)),
         }
-        let first = self.ep.load(addr, order).await?;
-        let second = self.ep.load(addr.word(1), order).await?;
-        Ok(Brought::Words([first, second]))
+    }
+
+    /// Loads two neighbouring words, each at an instant of its own.
+    #[inline(always)]
+    pub(crate) fn read_two(
+        &mut self,
+        addr: GlobalAddr,
+        order: Ordering,
+    ) -> Step<impl Future<Output = dmtree_cluster::Result<[u64; 2]>>, Brought<2>> {
+        match &mut self.chain {
+            Some(chain) => Step::brings(Brought::Verb(chain.read(addr, 16))),
+            None => Step::access(InTurn::new(
+                self.ep.load(addr, order),
+                self.ep.load(addr.word(1), order),
+            )),
+        }
     }
 
     /// Compare-exchange; brings the word as it was.
-    #[inline]
-    pub(crate) async fn cas(
+    #[inline(always)]
+    pub(crate) fn cas(
         &mut self,
         addr: GlobalAddr,
         expected: u64,
         new: u64,
         order: Ordering,
-    ) -> Result<Brought<1>> {
-        if let Some(chain) = &mut self.chain {
-            return Ok(Brought::Verb(chain.cas(addr, expected, new)));
+    ) -> Step<impl Future<Output = dmtree_cluster::Result<std::result::Result<u64, u64>>>, Brought<1>>
+    {
+        match &mut self.chain {
+            Some(chain) => Step::brings(Brought::Verb(chain.cas(addr, expected, new))),
+            None => Step::access(self.ep.compare_exchange(addr, expected, new, order)),
         }
-        let outcome = self.ep.compare_exchange(addr, expected, new, order).await?;
-        let (Ok(found) | Err(found)) = outcome;
-        Ok(Brought::Words([found]))
     }
 
     /// Fetch-add; brings the word as it was.
-    #[inline]
-    pub(crate) async fn faa(
+    #[inline(always)]
+    pub(crate) fn faa(
         &mut self,
         addr: GlobalAddr,
         add: u64,
         order: Ordering,
-    ) -> Result<Brought<1>> {
-        if let Some(chain) = &mut self.chain {
-            return Ok(Brought::Verb(chain.faa(addr, add)));
+    ) -> Step<impl Future<Output = dmtree_cluster::Result<u64>>, Brought<1>> {
+        match &mut self.chain {
+            Some(chain) => Step::brings(Brought::Verb(chain.faa(addr, add))),
+            None => Step::access(self.ep.fetch_add(addr, add, order)),
         }
-        Ok(Brought::Words([self
-            .ep
-            .fetch_add(addr, add, order)
-            .await?]))
     }
 
     /// Orders the next step behind every READ and atomic before it.
@@ -155,20 +150,23 @@ impl<'a, E: Endpoint> Steps<'a, E> {
             write_back.append(self.ep, lock, chain);
             return Ok(());
         }
-        if write_back.by_cpu(self.ep, lock) {
-            return write_back.store(self.ep, lock).await;
+        if !write_back.by_cpu(self.ep, lock) {
+            // Without a flush: a completed loopback verb is visible to the host.
+            return write_back.complete(self.ep, lock, false).await;
         }
-        // Without a flush: a completed loopback verb is visible to the host.
-        write_back.complete(self.ep, lock, false).await
+        for (addr, words) in write_back.writes {
+            self.ep.store_words(*addr, words).await?;
+        }
+        Ok(())
     }
 
     /// Makes the steps that are not made yet, and waits until they have taken effect.
-    #[inline]
-    pub(crate) async fn run(&mut self) -> Result<()> {
-        if let Some(chain) = &mut self.chain {
-            self.ep.execute(chain).await?;
+    #[inline(always)]
+    pub(crate) fn run(&mut self) -> Step<impl Future<Output = dmtree_cluster::Result<()>>, ()> {
+        match &mut self.chain {
+            Some(chain) => Step::access(self.ep.execute(chain)),
+            None => Step::brings(()),
         }
-        Ok(())
     }
 
     /// The words that a step brought, after [`Steps::run`].
@@ -217,14 +215,14 @@ pub(crate) async fn wait<E: Endpoint, P: FnMut(&[u64]) -> bool>(
     count: usize,
     wait: WaitFor,
     predicate: P,
-) -> Result<Line> {
+) -> Result<()> {
     if by_cpu(ep, addr) {
-        Ok(ep.wait_until(addr, count, wait, predicate).await?)
+        ep.wait_until(addr, count, wait, predicate).await?;
     } else {
-        Ok(ep
-            .poll_until(addr, count, PollBackoff::NONE, wait, predicate)
-            .await?)
+        ep.poll_until(addr, count, PollBackoff::NONE, wait, predicate)
+            .await?;
     }
+    Ok(())
 }
 
 /// Bounds a loop of verbs as the endpoint bounds its own waits: reported once, failed at the limit.
@@ -248,12 +246,12 @@ impl Patience {
         let (bounds, waited_ns) = (ep.wait_bounds(), ep.now() - self.since_ns);
         if waited_ns > bounds.limit_ns {
             let WaitFor { what, addr } = self.wait;
-            return Err(dmtree_cluster::Error::WaitLimit {
+            let kind = ErrorKind::WaitLimit {
                 what,
                 addr,
                 waited_ns,
-            }
-            .into());
+            };
+            return Err(dmtree_cluster::Error::from(kind).into());
         }
         if waited_ns > bounds.report_ns && !self.reported {
             self.reported = true;

@@ -357,12 +357,12 @@ impl<'a> RunPlan<'a> {
 }
 
 fn usage(error: dmtree_index::Error) -> Failure {
-    match error {
+    match error.kind() {
         // The options of the index are called as the flags are.
-        dmtree_index::Error::Options { option, why } => {
+        dmtree_index::ErrorKind::Options { option, why } => {
             Failure::Usage(format!("--{}: {why}", option.replace('_', "-")))
         }
-        other => Failure::Usage(other.to_string()),
+        _ => Failure::Usage(error.to_string()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{MustTest, Outcome, Scenario, TestBed, Violation};
-use crate::{Chain, Endpoint, Error, GlobalAddr, MemoryKind, NodeId, Result, WaitFor};
+use crate::{Chain, Endpoint, ErrorKind, GlobalAddr, MemoryKind, NodeId, Result, WaitFor};
 
 pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
     vec![
@@ -28,14 +28,17 @@ pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
 
 /// An error by name, so that a message can say what was expected.
 fn kind<T>(result: &Result<T>) -> &'static str {
-    match result {
-        Ok(_) => "success",
-        Err(Error::OutOfBounds { .. }) => "OutOfBounds",
-        Err(Error::Misaligned { .. }) => "Misaligned",
-        Err(Error::NotPermitted { .. }) => "NotPermitted",
-        Err(Error::PeerGone { .. }) => "PeerGone",
-        Err(Error::WaitLimit { .. }) => "WaitLimit",
-        Err(_) => "another error",
+    let error = match result {
+        Ok(_) => return "success",
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::OutOfBounds { .. } => "OutOfBounds",
+        ErrorKind::Misaligned { .. } => "Misaligned",
+        ErrorKind::NotPermitted { .. } => "NotPermitted",
+        ErrorKind::PeerGone { .. } => "PeerGone",
+        ErrorKind::WaitLimit { .. } => "WaitLimit",
+        _ => "another error",
     }
 }
 
@@ -185,8 +188,7 @@ fn verbs<B: TestBed>(bed: &B) -> Outcome {
                     "PeerGone",
                     "a READ at a node that does not exist",
                 )?;
-                let named =
-                    matches!(gone, Err(Error::PeerGone { node, .. }) if node == NodeId(number));
+                let named = matches!(&gone, Err(error) if matches!(error.kind(), ErrorKind::PeerGone { node, .. } if *node == NodeId(number)));
                 ensure!(named, "a READ at node {number} does not name it: {gone:?}");
                 expect(
                     ep.write_words(nowhere, &[1]).await,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::scenario::pause;
 use super::{MustTest, Outcome, Scenario, TestBed};
-use crate::{Chain, Endpoint, Error, PollBackoff, WaitBounds, WaitFor};
+use crate::{Chain, Endpoint, Error, ErrorKind, PollBackoff, WaitBounds, WaitFor};
 
 pub(super) fn tests<B: TestBed>() -> Vec<MustTest<B>> {
     vec![
@@ -298,26 +298,26 @@ fn limit<B: TestBed>(bed: &B) -> Outcome {
     return scenario.run(bed).map(|_| ());
 
     fn check(failed: crate::Result<()>, wait: WaitFor, lasted: u64) -> Outcome {
-        let Err(Error::WaitLimit {
+        let Err(ErrorKind::WaitLimit {
             what,
             addr,
             waited_ns,
-        }) = failed
+        }) = failed.as_ref().map_err(Error::kind)
         else {
             return Err(super::Violation::new(format!(
                 "a wait beyond the limit ended with {failed:?}"
             )));
         };
         ensure!(
-            (what, addr) == (wait.what, wait.addr),
+            (*what, *addr) == (wait.what, wait.addr),
             "{wait:?} is told as {what} at {addr}"
         );
         ensure!(
-            waited_ns > LIMIT,
+            *waited_ns > LIMIT,
             "gave up after {waited_ns} ns, before the limit of {LIMIT}"
         );
         ensure!(
-            waited_ns <= lasted,
+            *waited_ns <= lasted,
             "a wait of {lasted} ns is told as {waited_ns}"
         );
         Ok(())

@@ -15,8 +15,8 @@ use super::queue::{Event, Time, from_ns};
 use super::word::word_of;
 use super::world::{Waiting, World};
 use crate::{
-    Capabilities, Chain, ClientId, Endpoint, Error, GlobalAddr, Line, NodeId, Result, WaitBounds,
-    WaitFor,
+    Capabilities, Chain, ClientId, Endpoint, ErrorKind, GlobalAddr, Line, NodeId, Result,
+    WaitBounds, WaitFor,
 };
 
 /// A client's handle on the simulated cluster. Clones are the same client.
@@ -431,11 +431,12 @@ impl Endpoint for SimEndpoint {
             if std::mem::take(&mut client.timed_out) {
                 world.unwatch(self.client, addr);
                 let waited_ns = (now - since.unwrap_or(now)) / 1000;
-                return Err(Error::WaitLimit {
+                return Err(ErrorKind::WaitLimit {
                     what: wait.what,
                     addr: wait.addr,
                     waited_ns,
-                });
+                }
+                .into());
             }
         }
     }

@@ -13,7 +13,7 @@ use super::requester::{InFlight, NO_QP, QueuePair};
 use super::target::{ATOMIC_SLOTS, AtomicWindow, Stage};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
-    Chain, ClientId, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
+    Chain, ClientId, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
 };
 
 /// Hostile mode: the longest time over which a long access is spread, by which an access that the contract
@@ -236,26 +236,28 @@ impl World {
         word: bool,
     ) -> Result<()> {
         let Some(node) = self.nodes.get(usize::from(addr.node().0)) else {
-            return Err(Error::PeerGone {
+            return Err(ErrorKind::PeerGone {
                 node: addr.node(),
                 why: format!("the cluster has {} nodes", self.nodes.len()),
-            });
+            }
+            .into());
         };
         let limit = node.spaces[usize::from(addr.is_device())].len() as u64;
         if len == 0 || addr.offset() + len > limit {
-            return Err(Error::OutOfBounds {
+            return Err(ErrorKind::OutOfBounds {
                 what,
                 addr,
                 len,
                 limit,
-            });
+            }
+            .into());
         }
         if word && !addr.offset().is_multiple_of(8) {
-            return Err(Error::Misaligned { what, addr });
+            return Err(ErrorKind::Misaligned { what, addr }.into());
         }
         if !addr.is_device() && addr.offset() < crate::LINE_BYTES as u64 {
             let why = "nothing is kept at offset 0: a null address";
-            return Err(Error::NotPermitted { what, addr, why });
+            return Err(ErrorKind::NotPermitted { what, addr, why }.into());
         }
         Ok(())
     }
@@ -293,11 +295,11 @@ impl World {
     ) -> Result<()> {
         if addr.node().0 != node {
             let why = "a CPU accesses its own node's memory only";
-            return Err(Error::NotPermitted { what, addr, why });
+            return Err(ErrorKind::NotPermitted { what, addr, why }.into());
         }
         if addr.is_device() {
             let why = "a CPU does not reach device memory";
-            return Err(Error::NotPermitted { what, addr, why });
+            return Err(ErrorKind::NotPermitted { what, addr, why }.into());
         }
         self.check(what, addr, words as u64 * 8, true)
     }
@@ -317,11 +319,12 @@ impl World {
             )?;
             if matches!(verb.op, Op::Swap { .. }) && !self.native_swap() {
                 let why = "this fabric has no native swap; use a loop of CAS";
-                return Err(Error::NotPermitted {
+                return Err(ErrorKind::NotPermitted {
                     what,
                     addr: verb.addr,
                     why,
-                });
+                }
+                .into());
             }
         }
         Ok(())

@@ -139,7 +139,7 @@ impl Descriptors {
                 };
                 Ok((key, life))
             }
-            None => at.violation(DESCRIPTORS, format!("{addr} is no descriptor")),
+            None => at.violation(DESCRIPTORS, move || format!("{addr} is no descriptor")),
         }
     }
 
@@ -162,8 +162,9 @@ impl Descriptors {
     pub(super) fn link(&mut self, at: Moment, me: GlobalAddr) -> Result<Key> {
         let (key, life) = self.life(at, me)?;
         if let Some((client, lock)) = life.linked {
-            let detail =
-                format!("links its descriptor {me}, which is {client}'s for the lock at {lock}");
+            let detail = move || {
+                format!("links its descriptor {me}, which is {client}'s for the lock at {lock}")
+            };
             return at.violation(DESCRIPTORS, detail);
         }
         let generation = key.generation.wrapping_add(1);
@@ -185,24 +186,28 @@ impl Descriptors {
         let owner = match life.linked {
             Some((client, lock)) if lock == at.lock && ahead != me => client,
             Some((client, lock)) => {
-                let detail = format!(
-                    "found descriptor {ahead} ahead, which is {client}'s for the lock at {lock}"
-                );
+                let detail = move || {
+                    format!(
+                        "found descriptor {ahead} ahead, which is {client}'s for the lock at {lock}"
+                    )
+                };
                 return at.violation(DESCRIPTORS, detail);
             }
             None => {
-                let detail =
-                    format!("found descriptor {ahead} ahead, which its owner has taken back");
+                let detail = move || {
+                    format!("found descriptor {ahead} ahead, which its owner has taken back")
+                };
                 return at.violation(DESCRIPTORS, detail);
             }
         };
-        let behind = &mut life.loans[Side::Behind as usize];
-        if *behind != Loan::None {
-            let detail =
-                format!("found descriptor {ahead} ahead, which has a successor: {behind:?}");
+        let behind = life.loans[Side::Behind as usize];
+        if behind != Loan::None {
+            let detail = move || {
+                format!("found descriptor {ahead} ahead, which has a successor: {behind:?}")
+            };
             return at.violation(DESCRIPTORS, detail);
         }
-        *behind = Loan::To(at.client);
+        life.loans[Side::Behind as usize] = Loan::To(at.client);
         let (_, mine) = self.life(at, me)?;
         mine.predecessor = Some(key);
         mine.loans[Side::Ahead as usize] = Loan::To(owner);
@@ -216,8 +221,9 @@ impl Descriptors {
         let (mine, _) = self.life(at, me)?;
         let (key, life) = self.life(at, next)?;
         if life.linked.is_none_or(|(_, lock)| lock != at.lock) || life.predecessor != Some(mine) {
-            let detail =
-                format!("has {next} for a successor of {me}, which is not behind it: {life:?}");
+            let detail = move || {
+                format!("has {next} for a successor of {me}, which is not behind it: {life:?}")
+            };
             return at.violation(DESCRIPTORS, detail);
         }
         Ok(Borrow {
@@ -237,7 +243,9 @@ impl Descriptors {
                 } else {
                     "its owner has taken it back"
                 };
-                at.violation(DESCRIPTORS, format!("touches descriptor {addr}: {what}"))
+                at.violation(DESCRIPTORS, move || {
+                    format!("touches descriptor {addr}: {what}")
+                })
             }
         }
     }
@@ -252,10 +260,9 @@ impl Descriptors {
     pub(super) fn done(&mut self, at: Moment, me: GlobalAddr, side: Side) -> Result<()> {
         let (_, life) = self.life(at, me)?;
         if life.loans[side as usize] == Loan::None {
-            return at.violation(
-                DESCRIPTORS,
-                format!("{me} heard from {side:?}, where nobody is"),
-            );
+            return at.violation(DESCRIPTORS, move || {
+                format!("{me} heard from {side:?}, where nobody is")
+            });
         }
         life.loans[side as usize] = Loan::Ended;
         Ok(())
@@ -265,15 +272,15 @@ impl Descriptors {
     pub(super) fn retire(&mut self, at: Moment, me: GlobalAddr) -> Result<()> {
         let (_, life) = self.life(at, me)?;
         if life.linked != Some((at.client, at.lock)) {
-            return at.violation(
-                DESCRIPTORS,
-                format!("takes back descriptor {me}, which is {:?}", life.linked),
-            );
+            return at.violation(DESCRIPTORS, move || {
+                format!("takes back descriptor {me}, which is {:?}", life.linked)
+            });
         }
         for loan in life.loans {
             if let Loan::To(client) = loan {
-                let detail =
-                    format!("takes back its descriptor {me}, which {client} may still touch");
+                let detail = move || {
+                    format!("takes back its descriptor {me}, which {client} may still touch")
+                };
                 return at.violation(DESCRIPTORS, detail);
             }
         }
@@ -295,8 +302,9 @@ impl Descriptors {
             ..
         }) = predecessor.and_then(|key| self.living(key))
         {
-            let detail =
-                format!("took ticket {ticket} before {other}, which is ahead of it, took any");
+            let detail = move || {
+                format!("took ticket {ticket} before {other}, which is ahead of it, took any")
+            };
             return at.violation(ORDER, detail);
         }
         Ok(())
@@ -315,10 +323,9 @@ impl Descriptors {
             ..
         }) = predecessor.and_then(|key| self.living(key))
         {
-            return at.violation(
-                ORDER,
-                format!("granted before {other}, which is ahead of it"),
-            );
+            return at.violation(ORDER, move || {
+                format!("granted before {other}, which is ahead of it")
+            });
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use dmtree_cluster::{MemoryKind, MemoryMap, NodeId};
 
 use super::*;
+use crate::Error;
 
 /// A monitor of two locks on node 0, with two descriptors of each of the clients 0 to 3, all on node 1.
 struct Bench {
@@ -66,8 +67,8 @@ impl Bench {
 
 #[track_caller]
 fn broken<T: fmt::Debug>(outcome: Result<T>, invariant: &str, detail: &str) {
-    match outcome {
-        Err(Error::Violation(violation)) => {
+    match outcome.map_err(Error::into_kind) {
+        Err(ErrorKind::Violation(violation)) => {
             assert_eq!(violation.invariant, invariant, "{violation}");
             assert!(violation.detail.contains(detail), "{violation}");
         }

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SimEndpoint, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use dmtree_lock::{
-    AnyLock, Cohort, DataPath, Fault, LockOptions, LockPlan, LockProtocol, LockSpec, Monitor,
-    WriteBack,
+    AnyLock, Cohort, DataPath, ErrorKind, Fault, LockOptions, LockPlan, LockProtocol, LockSpec,
+    Monitor, WriteBack,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -143,9 +143,9 @@ impl fmt::Display for Failure {
 
 impl From<dmtree_lock::Error> for Failure {
     fn from(error: dmtree_lock::Error) -> Self {
-        match error {
-            dmtree_lock::Error::Violation(violation) => Failure::Violation(violation.to_string()),
-            other => Failure::Other(other.to_string()),
+        match error.kind() {
+            ErrorKind::Violation(violation) => Failure::Violation(violation.to_string()),
+            _ => Failure::Other(error.to_string()),
         }
     }
 }

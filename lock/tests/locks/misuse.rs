@@ -9,7 +9,7 @@ use std::task::Poll;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SimEndpoint};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryMap, NodeId};
 use dmtree_lock::{
-    AnyLock, DataPath, Error, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
+    AnyLock, DataPath, Error, ErrorKind, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
 };
 
 const LOCKS: [&str; 3] = ["sherman", "alock", "farlock"];
@@ -95,11 +95,12 @@ fn a_dropped_guard_poisons() {
                 (lock.acquire(&ep, second).await.map(|_| ()), lock.poisoned())
             });
             let client = ClientId(client as u32);
-            let poisoned = Error::Poisoned {
+            let poisoned: Error = ErrorKind::Poisoned {
                 client,
                 what: "a guard",
                 lock: first,
-            };
+            }
+            .into();
             assert_eq!(
                 (again, at_last),
                 (Err(poisoned.clone()), Some(poisoned)),
@@ -143,11 +144,12 @@ fn a_dropped_acquire_poisons() {
                 ep.sleep(100_000).await;
                 (lock.acquire(&ep, at).await.map(|_| ()), lock.poisoned())
             });
-            let poisoned = Error::Poisoned {
+            let poisoned: Error = ErrorKind::Poisoned {
                 client: ClientId(1),
                 what: "an acquire",
                 lock: at,
-            };
+            }
+            .into();
             assert_eq!(
                 (again, at_last),
                 (Err(poisoned.clone()), Some(poisoned)),
@@ -193,18 +195,20 @@ fn a_failed_release_counts_as_held() {
             };
             (lock.release(&ep, guard, write_back).await, lock.poisoned())
         });
+        let failure = release.unwrap_err();
+        let ErrorKind::Cluster(cause) = failure.kind() else {
+            panic!("{name}: {failure}")
+        };
         assert!(
-            matches!(
-                &release,
-                Err(Error::Cluster(dmtree_cluster::Error::OutOfBounds { .. }))
-            ),
-            "{name}: {release:?}"
+            matches!(cause.kind(), dmtree_cluster::ErrorKind::OutOfBounds { .. }),
+            "{name}: {failure}"
         );
-        let poisoned = Error::Poisoned {
+        let poisoned: Error = ErrorKind::Poisoned {
             client: ClientId(1),
             what: "a release",
             lock: at,
-        };
+        }
+        .into();
         assert_eq!(at_last, Some(poisoned), "{name}");
     }
 }
@@ -232,10 +236,11 @@ fn descriptors_run_out_and_come_back() {
         });
         assert_eq!(
             too_many,
-            Err(Error::TooManyGuards {
+            Err(ErrorKind::TooManyGuards {
                 client: ClientId(1),
                 held: 2
-            }),
+            }
+            .into()),
             "{name}"
         );
         assert_eq!(at_last, None, "{name}: it is no reason to be poisoned");
@@ -259,10 +264,11 @@ fn a_guard_of_another_client_is_refused() {
         });
         assert_eq!(
             outcome,
-            Err(Error::ForeignGuard {
+            Err(ErrorKind::ForeignGuard {
                 client: ClientId(0),
                 lock: at
-            }),
+            }
+            .into()),
             "{name}"
         );
         assert_eq!(poisoned, (true, false), "{name}");
@@ -283,10 +289,11 @@ fn a_guard_of_another_protocol_is_refused() {
     });
     assert_eq!(
         outcome,
-        Err(Error::ForeignGuard {
+        Err(ErrorKind::ForeignGuard {
             client: ClientId(1),
             lock: at
-        })
+        }
+        .into())
     );
     assert!(poisoned);
 }
