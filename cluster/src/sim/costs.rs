@@ -21,7 +21,8 @@ pub(super) struct Costs {
     pub loopback: Time,
     /// Of memory: host, device.
     pub spaces: [SpaceCosts; 2],
-    /// READs of one line of host memory are this far apart.
+    /// READs of one line of host memory are this far apart; 0 in hostile runs, where a READ that comes late would
+    /// hold up those that do not, and queue pairs could not change places.
     pub read_address: Time,
     pub atomics_per_qp: u32,
     pub atomic_qp: Time,
@@ -122,7 +123,11 @@ impl Costs {
                     profile.device_response_ns.value,
                 ),
             ],
-            read_address: time(profile.read_address_ns.value),
+            read_address: if hostile {
+                0
+            } else {
+                time(profile.read_address_ns.value)
+            },
             atomic_qp: time(profile.atomic_qp_ns.value),
             atomics_per_qp: profile.atomics_per_qp.value.max(1),
             atomics_block: profile.atomics_block.value,
