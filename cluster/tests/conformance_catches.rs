@@ -282,6 +282,7 @@ fn found_by(flaw: Flaw, names: impl Fn(&str) -> bool) -> Vec<&'static str> {
         (0..6).any(|seed| {
             let hostile = seed % 2 == 1;
             let sim = SimBed {
+                profile: "cx3-fdr",
                 seed,
                 jitter_ns: 2_000,
                 hostile,

@@ -7,14 +7,20 @@ use dmtree_cluster::conformance::{may_tests, must_tests};
 use dmtree_cluster::sim::SwapKind;
 
 /// A cluster of a mode and a seed. Between seeds differ the clients' random pauses, the simulator's delays
-/// (except in plain runs), the kind of swap and the speed of the RNICs.
+/// (except in plain runs), the kind of swap, the profile and the speed of the RNICs.
 fn bed(jitter_ns: u64, hostile: bool, seed: u64) -> SimBed {
     let swap = if seed.is_multiple_of(2) {
         SwapKind::Cas
     } else {
         SwapKind::Native
     };
+    let profile = match seed % 5 {
+        3 => "cx5-100g",
+        4 => "cx6-200g",
+        _ => "cx3-fdr",
+    };
     SimBed {
+        profile,
         seed,
         jitter_ns,
         hostile,

@@ -179,6 +179,7 @@ fn beds(seed: u64) -> impl Iterator<Item = SimBed> {
     [(0, false), (5_000, false), (0, true), (5_000, true)]
         .into_iter()
         .map(move |(jitter_ns, hostile)| SimBed {
+            profile: if seed == 4 { "cx5-100g" } else { "cx3-fdr" },
             seed,
             jitter_ns,
             hostile,

@@ -11,7 +11,7 @@ use crate::files::{check_directory, check_file, write_whole};
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
 use crate::report::RunRow;
-use crate::results::{conditions, json_text, report, write_all};
+use crate::results::{conditions, json_text, notes, report, write_all};
 use crate::run::{RunPlan, RunSpec, runs_of};
 use crate::settings::value::Place;
 use crate::settings::{Options, Settings, config_text, quick_options};
@@ -77,6 +77,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             out: settings.out.clone(),
             json: settings.json.clone(),
             csv: settings.csv.clone(),
+            lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
         };
         return Console::Stdout.print(&config_text(&shown)?);
@@ -107,9 +108,10 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n\n{}{}{}",
+        "{}: {}\n{}\n{}{}{}",
         command.title,
         conditions(&settings),
+        notes(&settings),
         runs_text(&report.runs),
         claims_text(&report.claims),
         match &settings.out {

@@ -24,6 +24,7 @@ pub mod figure12;
 mod files;
 pub mod hgrm;
 pub mod latency;
+mod lock_memory;
 mod memory;
 pub mod mix;
 pub mod permutation;

@@ -10,11 +10,12 @@ use crate::error::{Failure, Result};
 use crate::files::write_whole;
 use crate::hgrm::percentile_text;
 use crate::latency::Latencies;
+use crate::lock_memory;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, RunSpec, lock_options};
 use crate::settings::Settings;
-use crate::settings::choice::path_name;
+use crate::settings::choice::{Swap, path_name};
 use crate::settings::quantity::{Count, Time};
 
 /// The classes of a run that have clients, each with its latencies; all of them together come last.
@@ -167,8 +168,18 @@ pub fn conditions(settings: &Settings) -> String {
         0 => String::new(),
         ns => format!(", jitter {}", Time::from_ns(ns as u64)),
     };
+    let swap = match settings.swap {
+        Swap::Cas => "",
+        Swap::Native => ", native swap",
+    };
+    let set: String = settings
+        .options
+        .set
+        .iter()
+        .map(|item| format!(", {item}"))
+        .collect();
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}",
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),
@@ -183,6 +194,29 @@ pub fn conditions(settings: &Settings) -> String {
             ", no queue-pair cache"
         },
     )
+}
+
+/// What the settings do not say by themselves, a line each.
+pub fn notes(settings: &Settings) -> String {
+    let profile = &settings.profile;
+    let memory = lock_memory::note(
+        settings.asked_lock_memory,
+        settings.lock_memory,
+        &settings.locks,
+        settings.lock_count,
+        profile,
+    );
+    let swap = (settings.swap == Swap::Native && !profile.masked_cas.value).then(|| {
+        format!(
+            "native swaps are assumed: {} has no masked CAS",
+            profile.name
+        )
+    });
+    memory
+        .into_iter()
+        .chain(swap)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn counted(number: u64, what: &str) -> String {

@@ -50,7 +50,7 @@ fn unknown_names_are_told_what_exists() {
     );
     refused(
         &["bench", "--profile", "cx9"],
-        &["--profile", "cx9", "cx3-fdr"],
+        &["--profile", "cx9", "cx3-fdr", "cx5-100g", "cx6-200g"],
     );
     refused(&["bench", "--fabric", "tcp"], &["--fabric", "tcp", "sim"]);
     refused(
@@ -70,7 +70,33 @@ fn unknown_names_are_told_what_exists() {
         &["bench", "--qp-cache", "maybe"],
         &["--qp-cache", "on", "off"],
     );
+    refused(
+        &["bench", "--lock-memory", "disk"],
+        &["--lock-memory", "auto", "host", "device"],
+    );
+    refused(
+        &["bench", "--set", "wire=5"],
+        &["--set", "\"wire\"", "wire_ns", "qp_miss_charge"],
+    );
+    refused(&["bench", "--set", "wire_ns"], &["--set", "wire_ns=500"]);
     refused(&["figure", "7"], &["7", "12"]);
+}
+
+#[test]
+fn device_memory_that_is_not_there_is_refused() {
+    let device = ["--lock", "sherman", "--lock-memory", "device"];
+    refused(
+        &[&["bench"][..], &device].concat(),
+        &["--lock-memory device", "cx3-fdr", "no device memory"],
+    );
+    refused(
+        &[&["figure", "12", "--profile", "cx5-100g"][..], &device].concat(),
+        &["256.0 KiB", "64.0 KiB", "--lock-count 8192"],
+    );
+    refused(
+        &[&["bench", "--profile", "cx6-200g"][..], &device].concat(),
+        &["256.0 KiB", "128.0 KiB", "--lock-count 16384"],
+    );
 }
 
 #[test]
@@ -108,6 +134,10 @@ fn zeros_and_numbers_out_of_range_are_refused() {
     refused(
         &["bench", "--page-bytes", "1000"],
         &["--page-bytes", "multiple of 64"],
+    );
+    refused(
+        &["bench", "--set", "wire_ns=-1"],
+        &["--set", "wire_ns", "from 0 to 1000000"],
     );
     refused(
         &["bench", "--handover-limit", "many"],
@@ -206,6 +236,10 @@ fn config_files_are_told_their_line() {
         ),
         ("keys = 10M\n", &["run.toml:1:"]),
         ("[section]\nnodes = 3\n", &["run.toml:1:", "section"]),
+        (
+            "nodes = 3\nset = [\"wire_ns=5\", \"wire=5\"]\n",
+            &["run.toml:2:", "\"wire\"", "wire_ns"],
+        ),
     ] {
         std::fs::write(&config, text).unwrap();
         refused(&["bench", "--config", path], words);

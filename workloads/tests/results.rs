@@ -302,3 +302,126 @@ fn the_printed_config_gives_the_same_run() {
         "printing the config runs nothing"
     );
 }
+
+/// Ops of all clients of the first run, and Sherman's parameters there.
+fn ops_and_params(json: &Value) -> (u64, Value) {
+    let run = json["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|run| run["class"] == "all")
+        .unwrap();
+    (run["ops"].as_u64().unwrap(), run["lock_params"].clone())
+}
+
+#[test]
+fn sherman_locks_lie_where_the_results_say() {
+    let mut fastest = 0;
+    for (profile, slots, asked, memory, note) in [
+        (
+            "cx3-fdr",
+            "8192",
+            "auto",
+            "host",
+            "cx3-fdr has no device memory",
+        ),
+        ("cx5-100g", "8192", "auto", "device", "64.0 KiB of 64.0 KiB"),
+        ("cx5-100g", "8192", "host", "host", "in host memory"),
+        (
+            "cx5-100g",
+            "8200",
+            "auto",
+            "host",
+            "--lock-count 8192 would",
+        ),
+        (
+            "cx6-200g",
+            "16384",
+            "device",
+            "device",
+            "128.0 KiB of 128.0 KiB",
+        ),
+    ] {
+        let args = [
+            &["bench", "--lock", "sherman", "--profile", profile][..],
+            &["--lock-count", slots, "--lock-memory", asked],
+            &SMALL,
+        ]
+        .concat();
+        let json = json(&args);
+        let (ops, params) = ops_and_params(&json);
+        assert_eq!(json["profile"], profile);
+        assert_eq!(params["memory"], memory, "{args:?}");
+        let directory = tempfile::tempdir().unwrap();
+        let text = done(directory.path(), &args);
+        assert!(text.contains(note), "{note:?} is not in {text}");
+        if memory == "device" {
+            fastest = fastest.max(ops);
+        } else {
+            assert!(
+                fastest == 0 || ops < fastest,
+                "{args:?}: {ops} of {fastest}"
+            );
+        }
+    }
+    // Locks that CPUs share stay in host memory, whatever is asked for.
+    let args = [
+        &["bench", "--lock", "farlock", "--profile", "cx5-100g"][..],
+        &["--lock-memory", "device"],
+        &SMALL,
+    ]
+    .concat();
+    assert!(ops_and_params(&json(&args)).0 > 0);
+}
+
+#[test]
+fn parameters_of_the_profile_can_be_set() {
+    let args = [&["bench", "--lock", "sherman"][..], &SMALL].concat();
+    let (ops, _) = ops_and_params(&json(&args));
+    let slow = [
+        &args[..],
+        &[
+            "--set",
+            "wire_ns=1",
+            "--set",
+            "loopback_ns=5000",
+            "--set",
+            "wire_ns=5000",
+        ],
+    ]
+    .concat();
+    let slowed = json(&slow);
+    assert_eq!(
+        slowed["config"]["set"],
+        serde_json::json!(["loopback_ns=5000", "wire_ns=5000"]),
+        "the last of a name counts"
+    );
+    // Each operation takes three round trips or more, of 10 us more each.
+    assert!(ops_and_params(&slowed).0 * 3 < ops, "{ops} become {slowed}");
+    // In a file as well; flags win name by name.
+    let directory = tempfile::tempdir().unwrap();
+    let config = done(directory.path(), &[&slow[..], &["--print-config"]].concat());
+    assert!(
+        config.contains("set = [\"loopback_ns=5000\", \"wire_ns=5000\"]\n"),
+        "{config}"
+    );
+    let file = directory.path().join("run.toml");
+    std::fs::write(&file, &config).unwrap();
+    let path = file.to_str().unwrap();
+    assert_eq!(json(&["bench", "--config", path]), slowed);
+    let other = json(&["bench", "--config", path, "--set", "wire_ns=104"]);
+    assert_eq!(
+        other["config"]["set"],
+        serde_json::json!(["loopback_ns=5000", "wire_ns=104"])
+    );
+    let text = done(
+        directory.path(),
+        &["bench", "--config", path, "--swap", "native"],
+    );
+    for part in [
+        ", native swap, loopback_ns=5000, wire_ns=5000",
+        "native swaps are assumed: cx3-fdr has no masked CAS",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+}

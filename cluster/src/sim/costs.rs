@@ -2,6 +2,7 @@
 
 use super::profile::{MissCharge, Profile};
 use super::queue::Time;
+use crate::Op;
 
 /// Payload bytes up to which holds of an engine are looked up instead of computed.
 const TABLE_BYTES: usize = 4096;
@@ -18,10 +19,13 @@ pub(super) struct Costs {
     pub message: Time,
     pub wire: Time,
     pub loopback: Time,
-    pub pcie_read: Time,
-    pub atomic_unit: Time,
-    pub atomic_address: Time,
+    /// Of memory: host, device.
+    pub spaces: [SpaceCosts; 2],
+    /// READs of one line of host memory are this far apart; 0 in hostile runs, where a READ that comes late would
+    /// hold up those that do not, and queue pairs could not change places.
+    pub read_address: Time,
     pub atomics_per_qp: u32,
+    pub atomic_qp: Time,
     pub atomics_block: bool,
     pub miss_each_verb: bool,
     pub qp_window: Time,
@@ -41,6 +45,51 @@ pub(super) struct Costs {
     profile: Profile,
 }
 
+/// Of one kind of memory, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SpaceCosts {
+    /// A READ's or atomic's way to memory and back.
+    pub read: Time,
+    /// The atomic unit's, of an operation.
+    pub unit: Time,
+    cas: AtomicCosts,
+    faa: AtomicCosts,
+}
+
+/// Of an atomic, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AtomicCosts {
+    /// How long it keeps its address.
+    pub address: Time,
+    /// When it responds, from having the address: at the latest when that is free, or two of one address would
+    /// overlap.
+    pub response: Time,
+}
+
+impl SpaceCosts {
+    fn new(read_ns: f64, unit_ns: f64, address_ns: [f64; 2], response_ns: f64) -> Self {
+        let [cas, faa] = address_ns.map(|address_ns| AtomicCosts {
+            address: time(address_ns),
+            response: time(response_ns.min(address_ns)),
+        });
+        Self {
+            read: time(read_ns),
+            unit: time(unit_ns),
+            cas,
+            faa,
+        }
+    }
+
+    /// What `op` costs.
+    #[inline]
+    pub(super) fn atomic(&self, op: Op) -> AtomicCosts {
+        match op {
+            Op::Faa { .. } => self.faa,
+            _ => self.cas,
+        }
+    }
+}
+
 fn time(ns: f64) -> Time {
     (ns * 1000.0).round() as Time
 }
@@ -54,9 +103,32 @@ impl Costs {
             message: time(profile.message_ns.value),
             wire: time(profile.wire_ns.value + profile.switch_ns.value),
             loopback: time(profile.loopback_ns.value),
-            pcie_read: time(profile.pcie_read_ns.value),
-            atomic_unit: time(profile.atomic_unit_ns.value),
-            atomic_address: time(profile.atomic_address_ns.value),
+            spaces: [
+                SpaceCosts::new(
+                    profile.pcie_read_ns.value,
+                    profile.atomic_unit_ns.value,
+                    [
+                        profile.atomic_address_ns.value,
+                        profile.faa_address_ns.value,
+                    ],
+                    profile.atomic_response_ns.value,
+                ),
+                SpaceCosts::new(
+                    profile.device_read_ns.value,
+                    profile.device_unit_ns.value,
+                    [
+                        profile.device_address_ns.value,
+                        profile.device_faa_address_ns.value,
+                    ],
+                    profile.device_response_ns.value,
+                ),
+            ],
+            read_address: if hostile {
+                0
+            } else {
+                time(profile.read_address_ns.value)
+            },
+            atomic_qp: time(profile.atomic_qp_ns.value),
             atomics_per_qp: profile.atomics_per_qp.value.max(1),
             atomics_block: profile.atomics_block.value,
             qp_window: time(profile.qp_window_ns.value).max(1),

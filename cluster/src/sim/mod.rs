@@ -5,9 +5,9 @@
 //! scheduling, and nothing depends on a real clock, thread or hash order.
 //!
 //! **What is modelled** (parameters in [`Profile`], each with its source): an RNIC's send and receive engines
-//! (first come first served, shared by requests and responses), its PCIe reads, its atomic unit (total rate, rate
-//! per address, atomics outstanding a queue pair), the cache of queue-pair state, loopback, links, the switch,
-//! and the transfer of lines between CPU caches. **What is not**: packets and MTU, congestion control, PCIe
+//! (first come first served, shared by requests and responses), its PCIe reads, its device memory, its atomic unit
+//! (by kind of memory: total rate, rate per address; rate and atomics outstanding a queue pair), the cache of
+//! queue-pair state, loopback, links, the switch, and the transfer of lines between CPU caches. **What is not**: packets and MTU, congestion control, PCIe
 //! bandwidth apart from the engines, NUMA, CPU store buffers, operating systems.
 //!
 //! **Freedoms of the contract.** In every run, verbs of more than a word take time and may be torn, and a READ's
@@ -39,7 +39,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 pub use endpoint::SimEndpoint;
-pub use profile::{MissCharge, Param, Profile, UnknownProfile};
+pub use profile::{MissCharge, Param, ParameterError, Profile, QpTable, UnknownProfile};
 
 use crate::{ClientId, MemoryMap, NodeId, WaitBounds, WaitFor};
 use queue::{Event, from_ns};
@@ -66,7 +66,9 @@ pub struct SimConfig {
     pub jitter_ns: u64,
     /// Whether the contract's freedoms are taken as far as they go.
     pub hostile: bool,
-    /// How swaps are made.
+    /// How swaps are made. Natively also with a profile whose RNIC has no masked CAS
+    /// ([`Profile::masked_cas`]): what a protocol would gain by it is worth asking; that such a swap costs as
+    /// much as a CAS is assumed.
     pub swap: SwapKind,
     /// Bounds on waiting.
     pub waits: WaitBounds,
@@ -117,6 +119,18 @@ pub enum SimError {
     TooManyNodes {
         /// What was asked for.
         nodes: u16,
+    },
+    /// More device memory than an RNIC of the profile has.
+    #[error("{bytes} bytes of device memory on {node}; an RNIC of profile {profile} has {has}")]
+    DeviceMemory {
+        /// The simulated node.
+        node: NodeId,
+        /// What it was to serve.
+        bytes: u64,
+        /// What there is.
+        has: u64,
+        /// The profile's name.
+        profile: &'static str,
     },
     /// Nothing can happen any more and clients still wait.
     #[error("stalled at {at_ns} ns: {}", Stalled(.waiting))]
@@ -191,7 +205,8 @@ impl Sim {
     /// A cluster that serves what `map` has reserved, all of it zero.
     ///
     /// # Errors
-    /// [`SimError::Memory`] when the host refuses the memory.
+    /// [`SimError::Memory`] when the host refuses the memory, [`SimError::DeviceMemory`] when the profile's RNIC has
+    /// less than a node is to serve, [`SimError::TooManyNodes`].
     pub fn new(config: &SimConfig, map: &MemoryMap) -> Result<Self, SimError> {
         Ok(Self {
             world: Rc::new(RefCell::new(World::new(config, map)?)),

@@ -26,6 +26,8 @@ pub(super) struct QueuePair {
     pub(super) last_write_cpu: Time,
     pub(super) last_read: Time,
     pub(super) last_atomic: Time,
+    /// From when on the next atomic may begin.
+    pub(super) next_atomic: Time,
     pub(super) last_response: Time,
     /// The window of time in which it was last used.
     pub(super) window: u64,
@@ -80,6 +82,7 @@ impl World {
             last_write_cpu: 0,
             last_read: 0,
             last_atomic: 0,
+            next_atomic: 0,
             last_response: 0,
             window: u64::MAX,
         });

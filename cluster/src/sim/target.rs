@@ -7,7 +7,7 @@ use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time};
 use super::requester::{InFlight, SEGMENT_END};
 use super::world::World;
-use crate::Op;
+use crate::{LINE_BYTES, Op};
 
 /// A first-come-first-served stage of an RNIC.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,23 @@ impl Stage {
     }
 }
 
+/// The part of an RNIC that executes atomics on one kind of memory.
+#[derive(Debug)]
+pub(super) struct AtomicUnit {
+    pub(super) all: Stage,
+    /// When it is done with an address, by a hash of it.
+    pub(super) addresses: Vec<Stage>,
+}
+
+impl AtomicUnit {
+    pub(super) fn new() -> Self {
+        Self {
+            all: Stage::default(),
+            addresses: vec![Stage::default(); ATOMIC_SLOTS],
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AtomicWindow {
     pub(super) start: usize,
@@ -36,7 +53,18 @@ pub(super) struct AtomicWindow {
 
 /// Entries of the table by which atomics of one address are serialised: 512 slots by the low bits of the
 /// address (published for ConnectX-6: Fusa; assumed for others).
-pub(super) const ATOMIC_SLOTS: usize = 512;
+const ATOMIC_SLOTS: usize = 512;
+
+/// Logarithm of the entries of the table by which READs of one line are serialised: so many that two lines hardly
+/// ever share one.
+const READ_SLOT_BITS: u32 = 12;
+pub(super) const READ_SLOTS: usize = 1 << READ_SLOT_BITS;
+
+/// The entry of a READ at `start`. Pages lie at multiples of their size: low bits would make them share entries.
+fn read_slot(start: usize) -> usize {
+    let line = (start / LINE_BYTES) as u64;
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - READ_SLOT_BITS)) as usize
+}
 
 /// No pending access.
 const NO_ACCESS: u32 = u32::MAX;
@@ -116,10 +144,14 @@ impl World {
                     let late = self.hostile();
                     let order = self.word_order();
                     let state = &mut self.qps[op.qp as usize];
-                    let begin = (received + self.costs.pcie_read + late)
+                    let mut begin = (received + self.costs.spaces[space_index].read + late)
                         .max(state.last_write)
                         .max(state.last_read)
                         .max(state.last_atomic);
+                    if self.costs.read_address > 0 && space_index == 0 {
+                        begin = self.nodes[target].read_lines[read_slot(start)]
+                            .enter(begin, self.costs.read_address);
+                    }
                     let interval = Interval { begin, span, order };
                     state.last_read = interval.end();
                     if bytes > 8 {
@@ -133,21 +165,25 @@ impl World {
                 }
                 Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => {
                     let late = self.hostile();
-                    let state = &self.qps[op.qp as usize];
-                    let ready = (received + self.costs.pcie_read + late)
+                    let state = &mut self.qps[op.qp as usize];
+                    let costs = &self.costs.spaces[space_index];
+                    let ready = (received + costs.read + late)
                         .max(state.last_write)
-                        .max(state.last_atomic);
-                    let node = &mut self.nodes[target];
-                    let slot = start / 8 % ATOMIC_SLOTS;
+                        .max(state.last_atomic)
+                        .max(state.next_atomic);
+                    let unit = &mut self.nodes[target].atomic_units[space_index];
+                    let atomic = costs.atomic(verb.op);
                     // Who waits for its address does not keep the unit from others.
-                    let accepted = node.atomic_unit.enter(ready, self.costs.atomic_unit);
+                    let accepted = unit.all.enter(ready, costs.unit);
                     let begin =
-                        node.atomic_addresses[slot].enter(accepted, self.costs.atomic_address);
-                    let done = begin + self.costs.atomic_address;
+                        unit.addresses[start / 8 % ATOMIC_SLOTS].enter(accepted, atomic.address);
+                    let done = begin + atomic.response;
+                    state.last_atomic = done;
+                    state.next_atomic = begin + self.costs.atomic_qp;
                     if self.costs.atomics_block {
-                        node.receive.free_at = node.receive.free_at.max(done);
+                        let receive = &mut self.nodes[target].receive;
+                        receive.free_at = receive.free_at.max(done);
                     }
-                    self.qps[op.qp as usize].last_atomic = done;
                     if self.config.hostile {
                         self.queue.push(begin, Event::Look(id, number));
                     }
@@ -197,7 +233,7 @@ impl World {
         }
         self.space(verb.addr).settle(start, len, now, Reader::Nic);
         self.wake_watchers(target);
-        if verb.op.is_atomic() && !verb.addr.is_device() {
+        if verb.op.is_atomic() {
             let before = self.space(verb.addr).word(start);
             let node = &mut self.nodes[target];
             node.atomics.push(AtomicWindow {

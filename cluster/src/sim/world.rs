@@ -10,7 +10,7 @@ use super::debt::Debt;
 use super::memory::Space;
 use super::queue::{CHAIN_LIMIT, Event, EventQueue, INDEX_LIMIT, Time, from_ns};
 use super::requester::{InFlight, NO_QP, QueuePair};
-use super::target::{ATOMIC_SLOTS, AtomicWindow, Stage};
+use super::target::{AtomicUnit, AtomicWindow, READ_SLOTS, Stage};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
     Chain, ClientId, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
@@ -26,9 +26,10 @@ const HOSTILE: Time = from_ns(3_000);
 pub(super) struct Node {
     pub(super) send: Stage,
     pub(super) receive: Stage,
-    pub(super) atomic_unit: Stage,
-    /// When the atomic unit is done with an address, by a hash of it.
-    pub(super) atomic_addresses: Vec<Stage>,
+    /// By kind of memory: host, device.
+    pub(super) atomic_units: [AtomicUnit; 2],
+    /// When a READ has left a line of host memory to the next, by a hash of the line; empty without such a limit.
+    pub(super) read_lines: Vec<Stage>,
     /// Queue-pair ends used here in this window of time.
     pub(super) active: u32,
     /// Those of the window before.
@@ -110,12 +111,30 @@ impl World {
         if map.nodes() > NODE_LIMIT {
             return Err(SimError::TooManyNodes { nodes: map.nodes() });
         }
+        let costs = Costs::new(&config.profile, config.hostile);
+        let read_lines = if costs.read_address > 0 {
+            READ_SLOTS
+        } else {
+            0
+        };
+        let has = u64::from(config.profile.device_bytes.value);
         let mut nodes = Vec::new();
         for id in 0..map.nodes() {
+            let node = NodeId(id);
+            let bytes = map.bytes(node, MemoryKind::Device);
+            if bytes > has {
+                let profile = config.profile.name;
+                return Err(SimError::DeviceMemory {
+                    node,
+                    bytes,
+                    has,
+                    profile,
+                });
+            }
             let space = |kind, lines| {
-                let bytes = map.bytes(NodeId(id), kind);
+                let bytes = map.bytes(node, kind);
                 Space::new(bytes as usize, lines).map_err(|error| SimError::Memory {
-                    node: NodeId(id),
+                    node,
                     bytes,
                     error,
                 })
@@ -123,8 +142,8 @@ impl World {
             nodes.push(Node {
                 send: Stage::default(),
                 receive: Stage::default(),
-                atomic_unit: Stage::default(),
-                atomic_addresses: vec![Stage::default(); ATOMIC_SLOTS],
+                atomic_units: [AtomicUnit::new(), AtomicUnit::new()],
+                read_lines: vec![Stage::default(); read_lines],
                 active: 0,
                 active_before: 0,
                 window: 0,
@@ -140,7 +159,7 @@ impl World {
             now: 0,
             horizon: Time::MAX,
             queue: EventQueue::new(),
-            costs: Costs::new(&config.profile, config.hostile),
+            costs,
             config: config.clone(),
             nodes,
             qps: Vec::new(),

@@ -7,6 +7,7 @@ use dmtree_cluster::{GlobalAddr, MemoryKind, MemoryMap, NodeId, WaitBounds};
 /// A way to simulate, and a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SimBed {
+    pub(crate) profile: &'static str,
     pub(crate) seed: u64,
     pub(crate) jitter_ns: u64,
     pub(crate) hostile: bool,
@@ -17,12 +18,15 @@ pub(crate) struct SimBed {
 
 impl SimBed {
     pub(crate) fn config(&self) -> SimConfig {
-        let mut profile = Profile::by_name("cx3-fdr").expect("the profile exists");
+        let mut profile = Profile::by_name(self.profile).expect("the profile exists");
+        // So that the contract is held against device memory with every profile: cx3-fdr has none.
+        profile.device_bytes.value = 1 << 20;
         if self.quick {
             profile.post_ns.value = 20.0;
             profile.completion_ns.value = 20.0;
             profile.atomics_per_qp.value = 16;
             profile.atomic_unit_ns.value = 20.0;
+            profile.device_unit_ns.value = 20.0;
         }
         let mut config = SimConfig::new(profile);
         config.seed = self.seed;
@@ -74,6 +78,7 @@ impl TestBed for SimBed {
 /// Kind.
 #[allow(dead_code)] // Each test binary uses a part of this module.
 pub(crate) const PLAIN: SimBed = SimBed {
+    profile: "cx3-fdr",
     seed: 1,
     jitter_ns: 0,
     hostile: false,
@@ -84,6 +89,7 @@ pub(crate) const PLAIN: SimBed = SimBed {
 /// As unkind as can be.
 #[allow(dead_code)] // As above.
 pub(crate) const HOSTILE: SimBed = SimBed {
+    profile: "cx3-fdr",
     seed: 1,
     jitter_ns: 5_000,
     hostile: true,

@@ -27,6 +27,7 @@ const STALL_NS: u64 = 2_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     seed: u64,
+    profile: &'static str,
     nodes: u16,
     servers: Vec<NodeId>,
     slots: u32,
@@ -70,6 +71,7 @@ impl Scenario {
         }
         Self {
             seed,
+            profile: "cx3-fdr",
             nodes,
             servers,
             slots: rng.random_range(1..=4),
@@ -113,6 +115,18 @@ impl Scenario {
         scenario.jitter_ns = [0, 0, 1500][rng.random_range(0..3)];
         scenario.work_ns = 0;
         scenario.pause_ns = [0, 0, 1000][rng.random_range(0..3)];
+        scenario
+    }
+
+    /// A scenario of either kind on RNICs that answer atomics before their address is free, keep several of a
+    /// queue pair in flight, and reach device memory sooner than the host's.
+    pub(crate) fn draw_modern(seed: u64) -> Self {
+        let mut scenario = if seed.is_multiple_of(2) {
+            Self::draw(seed)
+        } else {
+            Self::draw_crowded(seed)
+        };
+        scenario.profile = ["cx5-100g", "cx6-200g"][seed as usize / 2 % 2];
         scenario
     }
 }
@@ -201,7 +215,8 @@ pub(crate) fn run(
             ));
         }
     }
-    let mut profile = Profile::by_name("cx3-fdr").map_err(|error| other(&error))?;
+    let mut profile = Profile::by_name(scenario.profile).map_err(|error| other(&error))?;
+    profile.device_bytes.value = 1 << 20;
     if scenario.quick {
         for latency in [
             &mut profile.post_ns,
@@ -211,6 +226,10 @@ pub(crate) fn run(
             &mut profile.pcie_read_ns,
             &mut profile.atomic_unit_ns,
             &mut profile.atomic_address_ns,
+            &mut profile.faa_address_ns,
+            &mut profile.device_read_ns,
+            &mut profile.device_unit_ns,
+            &mut profile.device_address_ns,
         ] {
             latency.value /= 10.0;
         }

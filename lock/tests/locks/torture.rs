@@ -17,12 +17,15 @@ macro_rules! torture {
 torture! {
     sherman: "sherman", 0..5000, draw;
     sherman_crowded: "sherman", 5000..7000, draw_crowded;
+    sherman_modern: "sherman", 7000..9000, draw_modern;
     alock: "alock", 0..5000, draw;
     alock_crowded: "alock", 5000..7000, draw_crowded;
+    alock_modern: "alock:3,2", 7000..9000, draw_modern;
     alock_with_budgets: "alock:3,2", 0..5000, draw;
     alock_with_budgets_crowded: "alock:20,5", 5000..7000, draw_crowded;
     farlock: "farlock", 0..5000, draw;
     farlock_crowded: "farlock", 5000..7000, draw_crowded;
+    farlock_modern: "farlock", 7000..9000, draw_modern;
 }
 
 #[test]

@@ -72,6 +72,18 @@ choice! {
 }
 
 choice! {
+    /// Where the words of Sherman's lock lie.
+    LockMemory("memory") {
+        /// In device memory where the profile's RNIC has enough of it, else in host memory.
+        Auto = "auto",
+        /// In host memory.
+        Host = "host",
+        /// In device memory, or the run is refused.
+        Device = "device",
+    }
+}
+
+choice! {
     /// How clients on the page's own node reach page data.
     DataPaths("data path") {
         /// By CPU loads and stores.

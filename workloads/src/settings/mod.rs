@@ -7,14 +7,16 @@ pub mod value;
 
 mod file;
 mod names;
+mod overrides;
 mod resolved;
 
 pub use file::{config_text, read_config};
 
 pub use names::ProfileName;
+pub use overrides::{Override, OverrideError};
 pub use resolved::Settings;
 
-use choice::{DataPaths, Fabric, HandoverLimit, PageFormat, Swap, Switch};
+use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
 use locks::{DistributionList, LockList};
 use quantity::{PositiveTime, Time};
 use value::{Bounded, Place, Share, from_toml, to_toml};
@@ -43,13 +45,21 @@ macro_rules! options {
                 )]
                 pub $name: Option<$type>,
             )+
+            /// Set a parameter of the profile, for example wire_ns=500 or atomics_block=on; may be
+            /// repeated. A name that does not exist is answered with all names
+            #[arg(long, value_name = "NAME=VALUE", allow_negative_numbers = true)]
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub set: Vec<Override>,
         }
 
         impl Options {
             /// These options; where one was not given, that of `other`.
             #[must_use]
             pub fn or(self, other: Self) -> Self {
-                Self { $($name: self.$name.or(other.$name),)+ }
+                Self {
+                    $($name: self.$name.or(other.$name),)+
+                    set: Override::merge(other.set, self.set),
+                }
             }
         }
     };
@@ -62,10 +72,14 @@ options! {
     /// Slots of the lock table, a memory server
     #[arg(value_name = "N")]
     lock_count: Bounded<1, { u32::MAX as u64 }>,
+    /// Sherman: lock words in host memory, in the RNIC's device memory, or there if all of them fit: auto,
+    /// host, device
+    #[arg(value_name = "MEMORY")]
+    lock_memory: LockMemory,
     /// What carries the verbs: sim
     #[arg(value_name = "FABRIC")]
     fabric: Fabric,
-    /// RNICs and CPUs of the simulated cluster: cx3-fdr
+    /// RNICs and CPUs of the simulated cluster: cx3-fdr, cx5-100g, cx6-200g
     #[arg(value_name = "PROFILE")]
     profile: ProfileName,
     /// Nodes of the cluster; node 0 is memory server and compute server, the others are compute
@@ -154,6 +168,7 @@ pub fn default_options() -> Options {
     Options {
         lock: Some("farlock".parse().expect(known)),
         lock_count: Some(Bounded::new(dmtree_lock::DEFAULT_SLOTS as u64)),
+        lock_memory: Some(LockMemory::Auto),
         fabric: Some(Fabric::Sim),
         profile: Some("cx3-fdr".parse().expect(known)),
         nodes: Some(Bounded::new(10)),
@@ -181,6 +196,7 @@ pub fn default_options() -> Options {
         json: None,
         csv: None,
         quick: Some(Switch::Off),
+        set: Vec::new(),
     }
 }
 
@@ -237,6 +253,7 @@ mod tests {
             shares in (1u32..1_000, 1u32..1_000),
             limit in proptest::option::of(proptest::prelude::any::<u32>()),
             hostile in proptest::option::of(proptest::prelude::any::<bool>()),
+            wire in proptest::option::of(0f64..1e6),
         ) {
             let options = Options {
                 nodes: Some(Bounded::new(numbers.0)),
@@ -250,6 +267,7 @@ mod tests {
                 mix: Some(format!("get:{},update:{}", shares.0, shares.1).parse().unwrap()),
                 handover_limit: Some(HandoverLimit(limit)),
                 hostile: hostile.map(Switch::from),
+                set: wire.map(|ns| format!("wire_ns={ns}").parse().unwrap()).into_iter().collect(),
                 ..Options::default()
             };
             let text = config_text(&options).unwrap();

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use dmtree_cluster::MemoryKind;
 use dmtree_cluster::sim::Profile;
 use dmtree_lock::LockSpec;
 
-use super::choice::{DataPaths, Fabric, HandoverLimit, PageFormat, Swap};
+use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
 use super::{Options, default_options};
 use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
+use crate::lock_memory;
 use crate::mix::Mix;
 
 /// Everything that a command has to know.
@@ -20,9 +22,13 @@ pub struct Settings {
     pub locks: Vec<LockSpec>,
     /// Slots of the lock table, a memory server.
     pub lock_count: u32,
+    /// Where Sherman's lock words were asked to lie.
+    pub asked_lock_memory: LockMemory,
+    /// Where they lie.
+    pub lock_memory: MemoryKind,
     /// What carries the verbs.
     pub fabric: Fabric,
-    /// RNICs and CPUs, the queue-pair cache on or off as asked.
+    /// RNICs and CPUs, the queue-pair cache on or off and parameters set as asked.
     pub profile: Profile,
     /// Nodes; node 0 is the memory server.
     pub nodes: u16,
@@ -85,6 +91,7 @@ impl Settings {
         let Options {
             lock: Some(lock),
             lock_count: Some(lock_count),
+            lock_memory: Some(asked_lock_memory),
             fabric: Some(fabric),
             profile: Some(profile),
             nodes: Some(nodes),
@@ -141,10 +148,18 @@ impl Settings {
         }
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
+        for item in &options.set {
+            item.apply(&mut profile)
+                .map_err(|error| Failure::Usage(format!("--set {item}: {error}")))?;
+        }
+        let lock_count = lock_count.get() as u32;
+        let lock_memory = lock_memory::choose(asked_lock_memory, &lock.0, lock_count, &profile)?;
         // Each is within its option's bounds, which fit the narrower types.
         Ok(Self {
             locks: lock.0,
-            lock_count: lock_count.get() as u32,
+            lock_count,
+            asked_lock_memory,
+            lock_memory,
             fabric,
             profile,
             nodes: nodes.get() as u16,
@@ -175,6 +190,8 @@ impl Settings {
                 json: None,
                 csv: None,
                 quick: None,
+                // What it came to is told with the lock.
+                lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options
             },
         })

@@ -1,4 +1,4 @@
-//! The profile `cx3-fdr` against the measurements that it is made from, through the public API alone.
+//! The profile `cx3-fdr`.
 //!
 //! | measured | covered by |
 //! |---|---|
@@ -20,71 +20,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use dmtree_cluster::sim::{Profile, Sim, SimConfig, SimEndpoint};
-use dmtree_cluster::{Chain, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId, WaitFor};
+use dmtree_cluster::sim::{Profile, SimEndpoint};
+use dmtree_cluster::{Chain, Endpoint, GlobalAddr, NodeId, WaitFor};
 
-/// Measured values are met within this share.
-const TOLERANCE: f64 = 0.10;
+use super::{assert_within, cas, closed_loop, cluster, rate, read, write};
 
 fn profile() -> Profile {
     Profile::by_name("cx3-fdr").expect("the profile exists")
-}
-
-/// Asserts that `found` is within the measured range, give or take [`TOLERANCE`].
-fn assert_within(what: &str, found: f64, measured: [f64; 2]) {
-    let [low, high] = [
-        measured[0] * (1.0 - TOLERANCE),
-        measured[1] * (1.0 + TOLERANCE),
-    ];
-    assert!(
-        (low..=high).contains(&found),
-        "{what}: {found:.3}, measured {measured:?}"
-    );
-    println!("{what}: {found:.3}, measured {measured:?}");
-}
-
-/// A cluster whose nodes each have `bytes` of memory; returns its first address on each.
-fn cluster(profile: Profile, nodes: u16, bytes: u64) -> (Sim, Vec<GlobalAddr>) {
-    let mut map = MemoryMap::new(nodes);
-    let areas = (0..nodes)
-        .map(|node| map.reserve(NodeId(node), MemoryKind::Host, bytes, 64))
-        .collect();
-    (
-        Sim::new(&SimConfig::new(profile), &map).expect("little memory"),
-        areas,
-    )
-}
-
-/// Has a client repeat `operation` for ever, and counts.
-fn closed_loop(
-    sim: &mut Sim,
-    node: u16,
-    thread: u16,
-    count: &Rc<Cell<u64>>,
-    operation: impl AsyncFn(&SimEndpoint) + 'static,
-) {
-    let endpoint = sim.endpoint(NodeId(node), thread);
-    let count = Rc::clone(count);
-    sim.spawn(&endpoint.clone(), async move {
-        loop {
-            operation(&endpoint).await;
-            count.set(count.get() + 1);
-        }
-    });
-}
-
-/// Operations a microsecond (M/s) between two instants, the first after the caches have warmed up.
-fn rate(sim: &mut Sim, count: &Cell<u64>, warm_up_ns: u64, measured_ns: u64) -> f64 {
-    assert!(
-        !sim.run_until(warm_up_ns).expect("runs"),
-        "loops do not end"
-    );
-    let before = count.get();
-    assert!(
-        !sim.run_until(warm_up_ns + measured_ns).expect("runs"),
-        "loops do not end"
-    );
-    (count.get() - before) as f64 * 1000.0 / measured_ns as f64
 }
 
 /// Nanoseconds of one operation of one client on node 1 at node 0, everything else idle.
@@ -95,25 +37,6 @@ fn idle(node: u16, operation: impl AsyncFn(&SimEndpoint, GlobalAddr) + 'static) 
         operation(ep, areas[0]).await
     });
     1000.0 / rate(&mut sim, &count, 100_000, 1_000_000)
-}
-
-async fn read(ep: &SimEndpoint, at: GlobalAddr, len: usize) {
-    let mut chain = ep.take_chain();
-    chain.read(at, len);
-    ep.execute(&mut chain).await.expect("in bounds");
-    ep.put_chain(chain);
-}
-
-async fn write(ep: &SimEndpoint, at: GlobalAddr, len: usize) {
-    static BYTES: [u8; 65536] = [7; 65536];
-    let mut chain = ep.take_chain();
-    chain.write(at, &BYTES[..len]);
-    ep.execute(&mut chain).await.expect("in bounds");
-    ep.put_chain(chain);
-}
-
-async fn cas(ep: &SimEndpoint, at: GlobalAddr) {
-    ep.rdma_cas(at, 0, 1).await.expect("in bounds");
 }
 
 /// Source: sss-lehigh/nurdma raw results, 2019, mlx4_0 on CloudLab Apt. CAS: no measurement; READ + atomic
