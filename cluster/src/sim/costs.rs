@@ -4,8 +4,8 @@ use super::profile::{MissCharge, Profile};
 use super::queue::Time;
 use crate::Op;
 
-/// Payload bytes up to which holds of an engine are looked up instead of computed.
-const TABLE_BYTES: usize = 4096;
+/// Payload bytes up to which what they cost is looked up instead of computed.
+const TABLE_BYTES: u32 = 4096;
 
 /// CPU time without memory access that may be added to that of the next access: a search in a page. More than
 /// that would enter an RNIC's engine visibly too early when a post comes next.
@@ -39,9 +39,7 @@ pub(super) struct Costs {
     pub foldable: Time,
     /// CPU time without memory access, up to this, is added to that of the next access; 0 in hostile runs.
     pub deferrable: Time,
-    read_byte_ns: f64,
-    link_bytes_per_ns: f64,
-    engine: Vec<u32>,
+    by_bytes: Vec<ByteCosts>,
     profile: Profile,
 }
 
@@ -94,6 +92,26 @@ fn time(ns: f64) -> Time {
     (ns * 1000.0).round() as Time
 }
 
+/// What depends on a message's payload, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+struct ByteCosts {
+    engine: Time,
+    read: Time,
+    transfer: Time,
+}
+
+impl ByteCosts {
+    fn new(profile: &Profile, bytes: u32) -> Self {
+        let beyond = f64::from(bytes.saturating_sub(8));
+        let bytes = f64::from(bytes);
+        Self {
+            engine: time(profile.engine_ns(bytes)),
+            read: time(profile.read_byte_ns.value * beyond),
+            transfer: time(bytes / profile.link_bytes_per_ns.value),
+        }
+    }
+}
+
 impl Costs {
     pub(super) fn new(profile: &Profile, hostile: bool) -> Self {
         let foldable = time(profile.cpu_hit_ns.value) + time(profile.cpu_fence_ns.value);
@@ -140,22 +158,25 @@ impl Costs {
             cpu_fence: time(profile.cpu_fence_ns.value),
             foldable: if hostile { 0 } else { foldable },
             deferrable: if hostile { 0 } else { MAX_DEFERRED },
-            read_byte_ns: profile.read_byte_ns.value,
-            link_bytes_per_ns: profile.link_bytes_per_ns.value,
-            engine: (0..=TABLE_BYTES)
-                .map(|bytes| time(profile.engine_ns(bytes as f64)) as u32)
+            by_bytes: (0..=TABLE_BYTES)
+                .map(|bytes| ByteCosts::new(profile, bytes))
                 .collect(),
             profile: profile.clone(),
+        }
+    }
+
+    #[inline]
+    fn of_bytes(&self, bytes: u32) -> ByteCosts {
+        match self.by_bytes.get(bytes as usize) {
+            Some(costs) => *costs,
+            None => ByteCosts::new(&self.profile, bytes),
         }
     }
 
     /// How long a message with `bytes` of payload holds an engine.
     #[inline]
     pub(super) fn engine(&self, bytes: u32) -> Time {
-        match self.engine.get(bytes as usize) {
-            Some(hold) => Time::from(*hold),
-            None => time(self.profile.engine_ns(f64::from(bytes))),
-        }
+        self.of_bytes(bytes).engine
     }
 
     /// What a miss of queue-pair state adds with `active` queue pairs.
@@ -166,12 +187,12 @@ impl Costs {
     /// What the payload of a READ adds to its latency, beyond the 8 bytes of the calibration.
     #[inline]
     pub(super) fn read_bytes(&self, bytes: u32) -> Time {
-        time(self.read_byte_ns * f64::from(bytes.saturating_sub(8)))
+        self.of_bytes(bytes).read
     }
 
     /// Over what time an access of `bytes` is spread: as fast as the link brings or takes them.
     #[inline]
     pub(super) fn transfer(&self, bytes: u32) -> Time {
-        time(f64::from(bytes) / self.link_bytes_per_ns)
+        self.of_bytes(bytes).transfer
     }
 }

@@ -1,6 +1,6 @@
 //! The CPU's side: accesses to a node's own memory, what they cost, and waiting for a line to change.
 
-use super::memory::{LineState, Reader};
+use super::memory::{LineState, Reader, Space};
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time, from_ns};
 use super::world::World;
@@ -164,7 +164,16 @@ impl World {
         self.wake_watchers(usize::from(addr.node().0));
     }
 
+    /// Wakes the clients whose line has changed.
+    #[inline]
     pub(super) fn wake_watchers(&mut self, node: usize) {
+        if self.nodes[node].spaces.iter().any(Space::has_woken) {
+            self.wake_woken(node);
+        }
+    }
+
+    #[cold]
+    fn wake_woken(&mut self, node: usize) {
         for space in &mut self.nodes[node].spaces {
             while let Some(client) = space.take_woken() {
                 self.clients[client as usize].woken = true;

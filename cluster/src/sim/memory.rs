@@ -233,7 +233,12 @@ impl Space {
         if self.crowded(start, bytes.len(), |counts| counts.reads) {
             self.capture(start, bytes.len(), at);
         }
-        self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+        let memory = &mut self.memory[start..start + bytes.len()];
+        match (<&mut [u8; 8]>::try_from(&mut *memory), bytes.first_chunk()) {
+            // Nearly always, and then without a call.
+            (Ok(word), Some(bytes)) => *word = *bytes,
+            _ => memory.copy_from_slice(bytes),
+        }
         let first = start / LINE_BYTES;
         let last = (start + bytes.len() - 1) / LINE_BYTES;
         for line in first..=last {
@@ -302,6 +307,12 @@ impl Space {
             }
             stays
         });
+    }
+
+    /// Whether there are clients whose watched line has changed.
+    #[inline]
+    pub(crate) fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
     }
 
     /// The next client whose watched line has changed.

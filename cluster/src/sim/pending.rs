@@ -141,7 +141,8 @@ impl Space {
     #[inline]
     pub(super) fn crowded(&self, start: usize, len: usize, which: impl Fn(&Counts) -> u16) -> bool {
         let (first, last) = (start / BLOCK_BYTES, (start + len - 1) / BLOCK_BYTES);
-        (first..=last).any(|block| which(&self.counts[block % BUCKETS]) > 0)
+        let busy = |block: usize| which(&self.counts[block % BUCKETS]) > 0;
+        busy(first) || first < last && (first + 1..=last).any(busy)
     }
 
     /// Counts an access of these bytes in, or out.
@@ -321,10 +322,15 @@ impl Space {
     }
 
     /// Carries out, up to `now`, what pending writes have done to these bytes as `reader` sees it.
+    #[inline]
     pub(super) fn settle(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
-        if !self.crowded(start, len, |counts| counts.writes) {
-            return;
+        if self.crowded(start, len, |counts| counts.writes) {
+            self.settle_crowded(start, len, now, reader);
         }
+    }
+
+    #[inline(never)]
+    fn settle_crowded(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
         if let Reader::Nic = reader {
             // A verb pushes the posted writes that it overlaps and that were acknowledged before, and with them
             // every earlier one of the same queue pair: WRITEs of one queue pair never change places.

@@ -49,6 +49,8 @@ pub(super) struct InFlight {
     pub(super) remaining: u32,
     /// When the last response so far reaches the requester's RNIC.
     pub(super) response_at: Time,
+    /// How long the responses hold the requester's receive engine.
+    pub(super) responses: Time,
     pub(super) done: bool,
     /// Its future is gone: nobody collects it.
     pub(super) orphan: bool,
@@ -93,7 +95,11 @@ impl World {
     /// Counts the queue pair as active at both ends, for the RNICs' caches of queue-pair state. Each end is state
     /// in its own RNIC; a loopback queue pair has both in one.
     fn use_queue_pair(&mut self, qp: u32) {
-        let window = self.now / self.costs.qp_window;
+        if self.now >= self.window_end {
+            self.window = self.now / self.costs.qp_window;
+            self.window_end = (self.window + 1).saturating_mul(self.costs.qp_window);
+        }
+        let window = self.window;
         let state = &mut self.qps[qp as usize];
         let counted = std::mem::replace(&mut state.window, window) == window;
         for end in [state.from, state.to] {
@@ -137,6 +143,7 @@ impl World {
             posted_at: self.now + self.clients[client as usize].debt.owed(),
             remaining: verbs,
             response_at: 0,
+            responses: 0,
             done: false,
             orphan: false,
         };
@@ -302,23 +309,8 @@ impl World {
         let node = &mut self.nodes[usize::from(self.qps[op.qp as usize].from)];
         // The pass's own time is in the event's time already. Waiting for the engine comes on top, once.
         if op.response_at != Time::MAX {
-            let verbs = op.chain.verbs();
-            let back: Time = verbs
-                .iter()
-                .enumerate()
-                .filter(|(number, verb)| {
-                    !matches!(verb.op, Op::Write { .. }) || number + 1 == verbs.len()
-                })
-                .map(|(_, verb)| {
-                    self.costs.engine(if let Op::Read { len } = verb.op {
-                        len
-                    } else {
-                        0
-                    })
-                })
-                .sum();
             let miss = node.miss;
-            let start = node.receive.enter(self.now, back + miss) + miss;
+            let start = node.receive.enter(self.now, op.responses + miss) + miss;
             op.response_at = Time::MAX;
             if start > self.now {
                 self.queue.push(start, Event::Complete(id));

@@ -327,7 +327,9 @@ impl World {
             } else {
                 0
             };
-            let entered = node.send.enter(self.now, self.costs.engine(back) + miss);
+            let hold = self.costs.engine(back);
+            op.responses += hold;
+            let entered = node.send.enter(self.now, hold + miss);
             let wire = if from == to {
                 self.costs.loopback
             } else {

@@ -92,6 +92,9 @@ pub(super) struct World {
     pub(super) faults: Xoshiro256PlusPlus,
     pub(super) stats: SimStats,
     pub(super) sweeping: bool,
+    /// The window of time that queue pairs are counted in now, and its end.
+    pub(super) window: u64,
+    pub(super) window_end: Time,
 }
 
 /// What an event asks the executor to do.
@@ -172,6 +175,8 @@ impl World {
             faults: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ 0x6661_756c_7473),
             stats: SimStats::default(),
             sweeping: false,
+            window: 0,
+            window_end: 0,
         })
     }
 
