@@ -37,7 +37,6 @@ fn defaults() -> Options {
         keys: Some(Bounded::new(10_000_000)),
         data_path: Some(DataPaths::Both),
         seconds: Some(PositiveTime::from_ns(3_000_000_000)),
-        warmup: Some(Time::from_ns(200_000_000)),
         out: Some("results/figure-12".parse().expect(known)),
         ..Options::default()
     }
