@@ -213,6 +213,13 @@ pub struct CacheId {
     seq: u64,
 }
 
+impl CacheId {
+    /// Where the page itself is.
+    pub(crate) fn addr(&self) -> GlobalAddr {
+        self.addr
+    }
+}
+
 /// Where a cached page says that a key's way goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
@@ -260,6 +267,14 @@ impl IndexCache {
         levels.find_map(|(index, level)| IndexPages::hit(level.before(key)?, index as u8 + 1, key))
     }
 
+    /// The cached page of level `level` that covers `key`.
+    pub(crate) fn page(&self, key: u64, level: u8) -> Option<CacheId> {
+        let pages = self.pages.read();
+        let pages = pages.levels.get(usize::from(level).checked_sub(1)?)?;
+        let page = pages.before(key)?;
+        page.covers(key).then(|| page.id(level))
+    }
+
     /// Finds the page that leads to `key`'s leaf, ahead of its use: brings it near, and
     /// [`IndexCache::lookup_foreseen`] need not search for it.
     pub(crate) fn foresee(&self, key: u64) -> Foresight {
@@ -298,9 +313,13 @@ impl IndexCache {
         self.pages.read().root
     }
 
-    /// Remembers the root page and its level.
+    /// Remembers the root page and its level, unless it knows a higher one: trees grow, and whoever tells of a lower
+    /// root has read it before.
     pub fn set_root(&self, addr: GlobalAddr, level: u8) {
-        if self.root() != Some((addr, level)) {
+        if self
+            .root()
+            .is_none_or(|known| known.1 <= level && known != (addr, level))
+        {
             Arc::make_mut(&mut self.pages.write()).set_root(addr, level);
         }
     }

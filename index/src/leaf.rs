@@ -42,6 +42,14 @@ impl<'a> Leaf<'a> {
         slots.find_map(|(slot, entry)| (entry[0] == key && self.occupied(slot)).then_some(slot))
     }
 
+    /// A slot that is free, if there is one.
+    pub fn free_slot(&self) -> Option<usize> {
+        let bitmap = &self.words[OCCUPANCY..self.layout.leaf_header()];
+        let word = bitmap.iter().position(|word| *word != u64::MAX)?;
+        let slot = word * 64 + bitmap[word].trailing_ones() as usize;
+        (slot < self.layout.leaf_slots()).then_some(slot)
+    }
+
     /// The value in `slot`.
     ///
     /// # Panics
@@ -98,6 +106,8 @@ mod tests {
                 }
             };
             for slot in 0..layout.leaf_slots() {
+                let free = PageView::parse(layout, &words).unwrap().leaf().unwrap();
+                assert_eq!(free.free_slot(), Some(slot));
                 put(&layout, &mut words, slot, key(slot), 0);
             }
             for slot in 0..layout.leaf_slots() {
@@ -107,7 +117,7 @@ mod tests {
             assert_eq!(view(&words, 3), None);
             let page = PageView::parse(layout, &words).unwrap();
             let leaf = page.leaf().unwrap();
-            assert_eq!(leaf.len(), layout.leaf_slots());
+            assert_eq!((leaf.len(), leaf.free_slot()), (layout.leaf_slots(), None));
             assert!(
                 leaf.entries()
                     .eq((0..layout.leaf_slots()).map(|slot| (key(slot), slot as u64)))
@@ -115,6 +125,8 @@ mod tests {
             // Vacated, though its key still stands there.
             words[OCCUPANCY] &= !1;
             assert_eq!(view(&words, u64::MAX), None);
+            let page = PageView::parse(layout, &words).unwrap();
+            assert_eq!(page.leaf().unwrap().free_slot(), Some(0));
         }
     }
 }

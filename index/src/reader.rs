@@ -17,6 +17,8 @@ pub(crate) struct PageReader {
     page: Box<[u64]>,
     /// Reads that did not settle, over the reader's life.
     torn: u64,
+    /// READs that lock-free reads have sent, over the reader's life.
+    verbs: u64,
 }
 
 impl PageReader {
@@ -27,6 +29,7 @@ impl PageReader {
             chain: Chain::new(),
             page,
             torn: 0,
+            verbs: 0,
         }
     }
 
@@ -35,8 +38,13 @@ impl PageReader {
         self.torn
     }
 
+    /// How many READs were sent to read pages without their locks.
+    pub(crate) fn verbs(&self) -> u64 {
+        self.verbs
+    }
+
     /// Whether `ep` reaches the page by CPU.
-    fn by_cpu<E: Endpoint>(ep: &E, page: GlobalAddr, path: DataPath) -> bool {
+    pub(crate) fn by_cpu<E: Endpoint>(ep: &E, page: GlobalAddr, path: DataPath) -> bool {
         path == DataPath::Cpu && ep.node() == page.node()
     }
 
@@ -65,6 +73,7 @@ impl PageReader {
                 let body = self.chain.read(addr, self.layout.page_bytes() as usize);
                 let after = self.chain.read(seq, 8);
                 ep.execute(&mut self.chain).await?;
+                self.verbs += 3;
                 (
                     self.chain.value(before),
                     self.chain.value(after),

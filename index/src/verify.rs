@@ -1,5 +1,7 @@
 //! [`verify()`]: whether memory holds a sound tree, looked at while nobody changes it.
 
+use std::collections::BTreeSet;
+
 use dmtree_cluster::GlobalAddr;
 
 use crate::page::{PageView, Side};
@@ -40,6 +42,7 @@ type Child = (u64, GlobalAddr);
 /// * a level's pages, by their right siblings, are exactly the children that the level above names, in order;
 ///   their fences meet without a gap, from 0 to no upper bound, so that each key is reached from the root and
 ///   from the chain of leaves alike;
+/// * no page is in the tree twice;
 /// * separators ascend from the page's low fence and stay below its high fence;
 /// * keys lie within their leaf's fences, each once.
 ///
@@ -61,12 +64,16 @@ pub fn verify(
     let mut shape = Shape::default();
     let mut level: Option<u8> = None;
     let mut children = vec![(0, root)];
+    let mut seen = BTreeSet::new();
     loop {
         let mut below = Vec::new();
         for (index, (low, addr)) in children.iter().enumerate() {
             let defect = |what: String| Ok(Err(Defect { page: *addr, what }));
             if meta.check(*addr).is_err() {
                 return defect("it is not in the memory of the tree's pages".into());
+            }
+            if !seen.insert(*addr) {
+                return defect("it is in the tree twice".into());
             }
             read(*addr, &mut words)?;
             let page = match PageView::parse(*meta.layout(), &words) {

@@ -342,6 +342,12 @@ fn the_check_finds_damage() {
         ("ascend", loaded.root, slots + 2, 0),
         ("memory", loaded.root, slots + 1, 64),
         ("memory", loaded.root, slots + 1, u64::MAX),
+        (
+            "in the tree twice",
+            loaded.root,
+            slots + 1,
+            loaded.root.to_bits(),
+        ),
     ];
     for (what, page, word, value) in damage {
         let mut memory = Memory(sound.0.clone());

@@ -1,0 +1,280 @@
+//! [`Tree::insert`]: the leaf's part of it.
+//!
+//! # Order of writes
+//! *A key into a free slot* takes two WRITEs, in this order and together with the release: the entry, then one WRITE
+//! from the sequence word to the word of the bitmap that changes, so that the sequence word lands before the bit
+//! (a WRITE lands in increasing address order; what is between them is written as it is). [`crate::page`] argues why
+//! that needs no odd sequence word.
+//!
+//! *A split*, under the lock of the full page:
+//! 1. The new page is written and its completion waited for ([`Tree::write_new`]). It may be on another node and so
+//!    on another queue pair: nothing but completion orders it before step 2.
+//! 2. The old page is written with its new high fence and sibling, between an odd and an even sequence word, together
+//!    with the release. It is here that the new page becomes reachable, and that the split (and the insert, in
+//!    whichever half the key is) takes effect: no lock-free reader accepts a page between the two sequence words.
+//! 3. Without any lock the separator is told to the level above (`climb.rs`).
+//!
+//! # Out of memory
+//! Pages for a split of every level and a new root are taken before step 1. Without them the insert fails before it has
+//! written anything.
+
+use dmtree_cluster::{Endpoint, GlobalAddr};
+use dmtree_lock::{DataPath, LockProtocol, WriteBack};
+
+use super::climb::Split;
+use super::{Tree, sabotaged};
+use crate::leaf::{self, value_word};
+use crate::page::{ENTRY_WORDS, OCCUPANCY, PageView, SEQ};
+use crate::reader::PageReader;
+use crate::spares::Spare;
+use crate::split::{unsettle, used};
+use crate::walk::{Away, Via, Walk};
+use crate::{Error, Result};
+
+/// Levels that the tree may grow by while one split climbs up: it takes pages for these as well.
+const SPARE_LEVELS: usize = 2;
+
+/// What the leaf says of an insert.
+enum Found {
+    /// The key is there, in this slot.
+    Key(usize),
+    /// It is not, and this slot is free.
+    Free(usize),
+    /// It is not, and no slot is free.
+    Full,
+    /// The leaf is not the one for the key.
+    Away(Away),
+}
+
+impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
+    /// Gives `key` the value `value`; says whether the key was there, and so its value replaced.
+    ///
+    /// # Errors
+    /// As [`Tree::update`]; [`dmtree_cluster::Error::OutOfMemory`], with nothing changed, when a page has to be split and
+    /// there is no memory for the pages that this may take. (Should the tree grow by more than two levels meanwhile, the
+    /// same error can come after the key is in: it and all others are still found.)
+    pub async fn insert(&mut self, key: u64, value: u64) -> Result<bool> {
+        let before = self.unlocked_reads();
+        let mut walk = Walk::new(key);
+        let mut at = self.descend(&mut walk, 0).await?;
+        loop {
+            self.meta.check(at.page)?;
+            let sent = self.unlocked_reads() - before;
+            let lock = self.locks.lock_of(at.page);
+            let guard = self.lock.acquire(&self.ep, lock).await?;
+            let layout = *self.meta.layout();
+            let path = self.options.data_path;
+            let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));
+            let page = match self.reader.read_held(&self.ep, at.page, path).await {
+                Ok(page) => page,
+                Err(failure) => return self.give_up(guard, failure).await,
+            };
+            super::work(&self.ep, self.options.search_ns).await;
+            let found = match at.arrive_at_leaf(page, key) {
+                Ok(leaf) => match (leaf.find(key), leaf.free_slot()) {
+                    (Some(slot), _) => Found::Key(slot),
+                    (None, Some(slot)) => Found::Free(slot),
+                    (None, None) => Found::Full,
+                },
+                Err(away) => Found::Away(away),
+            };
+            if let Found::Away(away) = found {
+                self.lock.release(&self.ep, guard, WriteBack::NONE).await?;
+                let way = &mut self.stats.growth.way;
+                (way.locks, way.reads) = (way.locks + 1, way.reads + by_verb);
+                // No lock is held while another is taken.
+                at = self.go_on(&mut walk, at, away, 0).await?;
+                continue;
+            }
+            self.stats.growth.way.reads += sent;
+            let leaf = &mut self.stats.growth.leaf;
+            (leaf.locks, leaf.reads) = (leaf.locks + 1, leaf.reads + by_verb);
+            // A page that has been arrived at is one.
+            let Ok(page) = page else {
+                unreachable!("a leaf was found in it")
+            };
+            let seq = page.seq();
+            if let Found::Key(slot) = found {
+                let word = at.page.word(value_word(&layout, slot) as u64);
+                let writes = &[(word, &[value][..])];
+                self.lock
+                    .release(&self.ep, guard, WriteBack { path, writes })
+                    .await?;
+                self.stats.growth.leaf.writes += by_verb;
+                self.stats.growth.replaced += 1;
+                return Ok(true);
+            }
+            if seq & 1 == 1 {
+                return self.give_up(guard, unsettled(at.page)).await;
+            }
+            if let Found::Free(slot) = found {
+                let image = &mut self.growth.images.left;
+                let header = OCCUPANCY + slot / 64 + 1;
+                let entry = value_word(&layout, slot) + 1 - ENTRY_WORDS;
+                image[..header].copy_from_slice(&page.words()[..header]);
+                leaf::put(&layout, image, slot, key, value);
+                image[SEQ] = if sabotaged!(self, SameSequence) {
+                    seq
+                } else {
+                    seq + 2
+                };
+                let image = &self.growth.images.left;
+                let mut writes = [
+                    (
+                        at.page.word(entry as u64),
+                        &image[entry..entry + ENTRY_WORDS],
+                    ),
+                    (at.page.word(SEQ as u64), &image[SEQ..header]),
+                ];
+                if sabotaged!(self, BitBeforeEntry) {
+                    writes.reverse();
+                }
+                let writes = &writes[..];
+                self.lock
+                    .release(&self.ep, guard, WriteBack { path, writes })
+                    .await?;
+                self.stats.growth.leaf.writes += 2 * by_verb;
+                self.stats.growth.added += 1;
+                return Ok(false);
+            }
+            let levels = self.cache.root().map_or(0, |(_, level)| usize::from(level));
+            // This leaf, a page of each level above it, and a root.
+            let pages = levels + 2 + SPARE_LEVELS;
+            let (took, reserved) = self.growth.spares.reserve(&self.ep, pages).await;
+            self.stats.growth.split.atomics += took;
+            let spare = match reserved {
+                Ok(spare) => spare,
+                Err(failure) => return self.give_up(guard, failure).await,
+            };
+            let Some(leaf) = page.leaf() else {
+                unreachable!("a leaf was found in it")
+            };
+            let images = &mut self.growth.images;
+            let separator = images.split_leaf(&page, &leaf, (key, value), spare.addr);
+            self.write_and_publish(spare, guard, at.page, seq).await?;
+            // Of a leaf that was not split these are the leaf's.
+            self.stats.growth.leaf.writes += 2 * by_verb;
+            self.stats.growth.splits += 1;
+            self.stats.growth.added += 1;
+            let parent = match at.via {
+                Via::Parent(parent) => Some(parent),
+                _ => None,
+            };
+            let split = Split {
+                level: 0,
+                separator,
+                child: spare.addr,
+            };
+            self.climb(split, parent).await?;
+            return Ok(false);
+        }
+    }
+
+    /// Releases a lock under which nothing was written, for `failure` is what has to be told.
+    pub(super) async fn give_up<T>(&mut self, guard: L::Guard, failure: Error) -> Result<T> {
+        // Should the release fail as well, the lock's client is poisoned and says so at its next acquire.
+        let _ = self.lock.release(&self.ep, guard, WriteBack::NONE).await;
+        Err(failure)
+    }
+
+    /// Writes the new page and then, with the release, the one that points to it.
+    pub(super) async fn write_and_publish(
+        &mut self,
+        new: Spare,
+        guard: L::Guard,
+        addr: GlobalAddr,
+        seq: u64,
+    ) -> Result<()> {
+        if sabotaged!(self, PublishedBeforeWritten) {
+            self.publish(guard, addr, seq).await?;
+            return self.write_new(new).await;
+        }
+        if let Err(failure) = self.write_new(new).await {
+            return self.give_up(guard, failure).await;
+        }
+        self.publish(guard, addr, seq).await
+    }
+
+    /// Writes the right image to a page that no pointer leads to, and returns when everybody would see all of it:
+    /// verbs, since the WRITEs have completed; and where clients reach pages by CPU the CPU of its node too, since a
+    /// READ that follows them takes effect after them for everybody. So whoever gets to know the page, by whatever
+    /// pointer and on whatever path, finds it whole; and needs nothing of its lock, which nobody has held yet.
+    ///
+    /// Pointers that led there before (memory that was a page earlier) find it changing between an odd and an even
+    /// sequence word beyond those of before, as any structural change.
+    pub(super) async fn write_new(&mut self, spare: Spare) -> Result<()> {
+        let image = &mut self.growth.images.right;
+        let even = unsettle(image, spare.seq);
+        let words = used(self.meta.layout(), image);
+        let by_cpu = PageReader::by_cpu(&self.ep, spare.addr, self.options.data_path);
+        if by_cpu {
+            self.ep.store_words(spare.addr, words).await?;
+            self.ep
+                .store_words(spare.addr.word(SEQ as u64), &[even])
+                .await?;
+        } else {
+            let mut chain = self.ep.take_chain();
+            chain.write_words(spare.addr, words);
+            chain.write_words(spare.addr.word(SEQ as u64), &[even]);
+            let verbs = &mut self.stats.growth.split;
+            verbs.writes += 2;
+            let cpus_read =
+                [self.options.data_path, self.options.read_path].contains(&DataPath::Cpu);
+            // A completed loopback verb is visible to the host as it is.
+            if cpus_read
+                && self.ep.node() != spare.addr.node()
+                && !sabotaged!(self, NewPageUnflushed)
+            {
+                chain.read(spare.addr, 8);
+                verbs.reads += 1;
+            }
+            let outcome = self.ep.execute(&mut chain).await;
+            self.ep.put_chain(chain);
+            outcome?;
+        }
+        image[SEQ] = even;
+        Ok(())
+    }
+
+    /// Writes the left image over the page at `addr`, whose sequence word is `seq` and whose lock `guard` holds, and
+    /// releases the lock.
+    pub(super) async fn publish(
+        &mut self,
+        guard: L::Guard,
+        addr: GlobalAddr,
+        seq: u64,
+    ) -> Result<()> {
+        let image = &mut self.growth.images.left;
+        let even = unsettle(image, seq);
+        let writes = &[
+            (addr, used(self.meta.layout(), image)),
+            (addr.word(SEQ as u64), &[even][..]),
+        ];
+        let path = self.options.data_path;
+        self.lock
+            .release(&self.ep, guard, WriteBack { path, writes })
+            .await?;
+        image[SEQ] = even;
+        Ok(())
+    }
+
+    /// Puts an image that was written to `addr` into the own node's cache, if it is an inner page.
+    pub(super) fn remember(&self, addr: GlobalAddr, image: &[u64]) {
+        if let Ok(page) = PageView::parse(*self.meta.layout(), image) {
+            self.cache.insert(addr, &page);
+        }
+    }
+
+    /// READs sent so far without a lock.
+    pub(super) fn unlocked_reads(&self) -> u64 {
+        self.reader.verbs() + self.stats.root_reads
+    }
+}
+
+/// A page whose last change never ended: its lock's holder failed. Nothing can be said of what is in it.
+pub(super) fn unsettled(page: GlobalAddr) -> Error {
+    Error::BadPage {
+        page,
+        why: "a change of it has never ended",
+    }
+}
