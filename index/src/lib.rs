@@ -29,7 +29,7 @@ pub mod tree;
 mod verify;
 mod walk;
 
-pub use cache::{CacheId, Hit, IndexCache, IndexPages};
+pub use cache::{CacheId, DEFAULT_CACHE_BYTES, Hit, IndexCache, IndexPages};
 pub use error::{Error, Result};
 #[cfg(any(test, feature = "faults"))]
 #[doc(hidden)]

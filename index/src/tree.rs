@@ -306,7 +306,20 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Goes from the root, or from the lowest page that the cache knows, to the page of level `floor` that should
     /// be responsible for the key; to the root where that is of a lower level.
     async fn descend(&mut self, walk: &mut Walk, floor: u8) -> Result<Position> {
-        let mut at = self.start(walk.key, floor).await?;
+        let at = self.start(walk.key, floor).await?;
+        if at.level.is_some_and(|level| level <= floor) {
+            return Ok(at);
+        }
+        self.descend_from(walk, at, floor).await
+    }
+
+    /// As [`Tree::descend`], from the page at `at` on.
+    async fn descend_from(
+        &mut self,
+        walk: &mut Walk,
+        mut at: Position,
+        floor: u8,
+    ) -> Result<Position> {
         while at.level.is_none_or(|level| level > floor) {
             self.meta.check(at.page)?;
             // What the CPU sees of an inner page may be late, and lead astray once.
@@ -348,10 +361,10 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Where a descent to level `floor` begins.
     async fn start(&mut self, key: u64, floor: u8) -> Result<Position> {
         work(&self.ep, self.options.lookup_ns).await;
+        // Taken by the operation's first descent, which is to the leaf.
         let foreseen = self.hints.this.take();
-        let foreseen = foreseen.filter(|(foreseen, _)| {
-            floor == 0 && foreseen.key == key && self.cache.is_as_foreseen(foreseen)
-        });
+        let foreseen = foreseen
+            .filter(|(foreseen, _)| foreseen.key == key && self.cache.is_as_foreseen(foreseen));
         let hit = match foreseen {
             Some((_, hit)) => {
                 if self.options.data_path == DataPath::Cpu && hit.child.node() == self.ep.node() {

@@ -92,12 +92,13 @@ pub fn histories(
             .filter(|index| there(*index))
             .map(|index| (key(index), index)),
     );
-    let caches: Vec<_> = match seed % 5 {
-        0 => cold_caches(setup),
-        _ => (0..setup.nodes)
-            .map(|_| Arc::new(IndexCache::prefilled(Arc::clone(&loaded.index))))
-            .collect(),
+    // Cold or warm, with room for all inner pages, for a few, or for the top two levels only.
+    let budget = [0, 1500, usize::MAX][seed as usize / 5 % 3];
+    let cache = |_| match seed % 5 {
+        0 => IndexCache::with_budget(budget),
+        _ => IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget),
     };
+    let caches: Vec<_> = (0..setup.nodes).map(|node| Arc::new(cache(node))).collect();
     let first = (0..KEYS).map(|index| Op {
         key: key(index),
         value: there(index).then_some(index),
