@@ -15,12 +15,14 @@ mod cache;
 mod error;
 #[cfg(any(test, feature = "faults"))]
 mod fault;
+mod format;
 mod inner;
 mod leaf;
 mod load;
 mod meta;
 pub mod page;
 mod reader;
+mod sherman;
 mod spares;
 mod split;
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub use error::{Error, Result};
 #[cfg(any(test, feature = "faults"))]
 #[doc(hidden)]
 pub use fault::Fault;
+pub use format::{PageFormat, UnknownFormat};
 pub use inner::Inner;
 pub use leaf::Leaf;
 pub use load::{LoadOptions, LoadedTree, PageSink, TreePlan};

@@ -5,7 +5,7 @@
 use dmtree_cluster::GlobalAddr;
 
 use crate::page::{self, ENTRY_WORDS, INNER_HEADER, OCCUPANCY, PageLayout, SEQ};
-use crate::{Inner, Leaf, PageView, inner, leaf};
+use crate::{Inner, Leaf, PageFormat, PageView, inner, leaf, sherman};
 
 /// Images of pages that are about to be written, and what it takes to make them; reused from split to split.
 #[derive(Debug)]
@@ -118,8 +118,12 @@ impl Images {
     }
 }
 
-/// The words of an image that mean something: those behind them belong to no entry, and need not be written.
+/// The words of an image that mean something: those behind them belong to no entry, and need not be written. All of
+/// them in Sherman's format, whose rear version is the last.
 pub(crate) fn used<'a>(layout: &PageLayout, image: &'a [u64]) -> &'a [u64] {
+    if layout.format() == PageFormat::Sherman {
+        return image;
+    }
     let words = match PageView::parse(*layout, image) {
         Ok(page) if page.level() == 0 => {
             let bitmap = &image[OCCUPANCY..layout.leaf_header()];
@@ -137,11 +141,26 @@ pub(crate) fn used<'a>(layout: &PageLayout, image: &'a [u64]) -> &'a [u64] {
     &image[..words]
 }
 
-/// Marks an image as being written over a page whose sequence word is `seq`, an even one. Returns the word that
-/// settles it.
-pub(crate) fn unsettle(image: &mut [u64], seq: u64) -> u64 {
-    image[SEQ] = seq + 1;
-    seq + 2
+/// Marks an image as being written over a settled page whose sequence word is `seq`. Returns the word that settles it
+/// when it is written in its turn; none in Sherman's format, where one WRITE brings all of it.
+pub(crate) fn unsettle(layout: &PageLayout, image: &mut [u64], seq: u64) -> Option<u64> {
+    match layout.format() {
+        PageFormat::Sound => {
+            image[SEQ] = seq + 1;
+            Some(seq + 2)
+        }
+        PageFormat::Sherman => {
+            sherman::stamp(image, seq);
+            None
+        }
+    }
+}
+
+/// The image is written.
+pub(crate) fn settle(image: &mut [u64], even: Option<u64>) {
+    if let Some(even) = even {
+        image[SEQ] = even;
+    }
 }
 
 #[cfg(test)]

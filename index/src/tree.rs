@@ -51,12 +51,12 @@ use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol, LockTable, WriteBack};
 
 use crate::cache::{Foresight, Hit};
-use crate::leaf::value_word;
 use crate::reader::PageReader;
+use crate::sherman::ENTRY_SPAN;
 use crate::spares::Spares;
 use crate::split::Images;
 use crate::walk::{Away, Onward, Position, Via, Walk};
-use crate::{IndexCache, Result, TreeMeta};
+use crate::{IndexCache, Result, TreeMeta, leaf};
 
 /// CPU time to search a page of 1 KB, in nanoseconds: assumed (16 lines, not in the core's own cache).
 pub const DEFAULT_SEARCH_NS: u64 = 100;
@@ -233,7 +233,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// endpoint's bounds on waiting; [`crate::Error::BadPage`] and [`crate::Error::Astray`] when memory holds
     /// no tree.
     pub async fn get(&mut self, key: u64) -> Result<Option<u64>> {
-        let mut walk = Walk::new(key);
+        let (mut walk, mut waiting) = (Walk::new(key), None);
         let mut at = self.descend(&mut walk, 0).await?;
         loop {
             self.meta.check(at.page)?;
@@ -243,7 +243,12 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 .await?;
             work(&self.ep, self.options.search_ns).await;
             match at.arrive_at_leaf(page, key) {
-                Ok(leaf) => return Ok(leaf.find(key).map(|slot| leaf.value(slot))),
+                Ok(leaf) => match leaf.find(key) {
+                    Some(slot) if !leaf.is_whole(slot) => {
+                        self.reader.again(&self.ep, at.page, &mut waiting)?;
+                    }
+                    slot => return Ok(slot.map(|slot| leaf.value(slot))),
+                },
                 Err(away) => at = self.go_on(&mut walk, at, away, 0).await?,
             }
         }
@@ -281,8 +286,9 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let away = match at.arrive_at_leaf(page, key) {
                 Ok(leaf) => match leaf.find(key) {
                     Some(slot) => {
-                        let word = at.page.word(value_word(self.meta.layout(), slot) as u64);
-                        let writes = &[(word, &[value][..])];
+                        let mut scratch = [0; ENTRY_SPAN];
+                        let (word, words) = leaf::replace(&leaf, slot, value, &mut scratch);
+                        let writes = &[(at.page.word(word), words)];
                         let write_back = WriteBack {
                             path: self.options.data_path,
                             writes,

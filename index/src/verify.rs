@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dmtree_cluster::GlobalAddr;
 
 use crate::page::{PageView, Side};
-use crate::{Result, TreeMeta};
+use crate::{Leaf, PageFormat, Result, TreeMeta};
 
 /// A page that breaks the tree's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,11 +114,14 @@ fn check_page(
             page.level()
         ));
     }
-    if !page.seq().is_multiple_of(2) {
-        return Err(format!(
-            "its sequence number {} is odd: a change did not end",
-            page.seq()
-        ));
+    if !page.is_settled() {
+        return Err(match page.layout().format() {
+            PageFormat::Sound => format!(
+                "its sequence number {} is odd: a change did not end",
+                page.seq()
+            ),
+            PageFormat::Sherman => "its front and rear versions differ".into(),
+        });
     }
     if page.low() != low {
         return Err(format!(
@@ -157,6 +160,10 @@ fn check_entries(page: &PageView<'_>, below: &mut Vec<Child>) -> std::result::Re
             return Err(format!("separator {last} is beyond it"));
         }
         return Ok(());
+    }
+    let torn = |leaf: Leaf<'_>| (0..page.layout().leaf_slots()).find(|slot| !leaf.is_whole(*slot));
+    if let Some(slot) = page.leaf().and_then(torn) {
+        return Err(format!("the versions of the entry in slot {slot} differ"));
     }
     let entries = page.leaf().into_iter().flat_map(|leaf| leaf.entries());
     let mut keys: Vec<u64> = entries.map(|(key, _)| key).collect();

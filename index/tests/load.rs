@@ -55,7 +55,7 @@ fn options(page_bytes: u32, fill: f64, chunk_bytes: u64) -> LoadOptions {
         fill,
         page_bytes,
         chunk_bytes,
-        spare_bytes: 0,
+        ..LoadOptions::default()
     }
 }
 

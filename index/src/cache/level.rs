@@ -80,17 +80,19 @@ impl Level {
         self.len
     }
 
-    /// Where the page with the highest low fence that is not beyond `key` is.
+    /// Where the page with the highest low fence that is not beyond `key` is, and that page.
     #[inline]
-    pub(super) fn place(&self, key: u64) -> Option<Place> {
-        let piece = self.firsts.partition_point(|first| *first <= key);
-        let piece = piece.checked_sub(1)?;
+    pub(super) fn find(&self, key: u64) -> Option<(Place, &CachedPage)> {
+        let number = self.firsts.partition_point(|first| *first <= key);
+        let number = number.checked_sub(1)?;
+        let piece = self.pieces.get(number)?;
         // Its first page is not beyond the key.
-        let index = self.pieces[piece].lows.partition_point(|low| *low <= key) - 1;
-        Some(Place {
-            piece: piece as u32,
+        let index = piece.lows.partition_point(|low| *low <= key) - 1;
+        let place = Place {
+            piece: number as u32,
             index: index as u32,
-        })
+        };
+        Some((place, piece.pages.get(index)?))
     }
 
     /// The page at a place that was found when the level was as it is.
@@ -102,7 +104,7 @@ impl Level {
 
     /// The page with that low fence.
     pub(super) fn get(&self, low: u64) -> Option<&CachedPage> {
-        let page = self.at(self.place(low)?)?;
+        let (_, page) = self.find(low)?;
         (page.low() == low).then_some(page)
     }
 
@@ -122,7 +124,7 @@ impl Level {
     /// Adds a page, and returns the one in whose place it is.
     pub(super) fn insert(&mut self, page: CachedPage) -> Option<CachedPage> {
         let low = page.low();
-        let Some(Place { piece, index }) = self.place(low) else {
+        let Some((Place { piece, index }, _)) = self.find(low) else {
             // In front of all others.
             match self.pieces.first_mut() {
                 Some(first) if first.lows.len() < PIECE => {
@@ -172,8 +174,8 @@ impl Level {
 
     /// Takes the page with that low fence out.
     pub(super) fn remove(&mut self, low: u64) -> Option<CachedPage> {
-        let place = self.place(low)?;
-        (self.at(place)?.low() == low).then(|| self.remove_at(place))
+        let (place, page) = self.find(low)?;
+        (page.low() == low).then(|| self.remove_at(place))
     }
 
     fn remove_at(&mut self, place: Place) -> CachedPage {
@@ -292,7 +294,9 @@ mod tests {
                         prop_assert_eq!(Some(old.addr()), model.remove(&old.low()).map(at));
                     }
                 }
-                let found = level.place(low).and_then(|place| level.at(place)).map(CachedPage::low);
+                let found = level.find(low);
+                prop_assert!(found.is_none_or(|(place, page)| level.at(place).is_some_and(|at| at.low() == page.low())));
+                let found = found.map(|(_, page)| page.low());
                 prop_assert_eq!(found, model.range(..=low).next_back().map(|(low, _)| *low));
                 prop_assert_eq!(level.get(low).map(CachedPage::addr), model.get(&low).copied().map(at));
             }
@@ -310,7 +314,8 @@ mod tests {
         // All new: the first time round nothing goes.
         assert!(level.sweep(0).is_none());
         for low in [0, 1, 1300] {
-            level.note(level.place(low).unwrap());
+            let (place, _) = level.find(low).unwrap();
+            level.note(place);
         }
         let mut gone = Vec::new();
         let mut hand = 0;

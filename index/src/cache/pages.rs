@@ -92,8 +92,8 @@ impl IndexPages {
     pub(super) fn lookup(&self, key: u64, above: u8) -> Option<Hit> {
         let mut levels = self.levels.iter().enumerate().skip(usize::from(above));
         levels.find_map(|(index, level)| {
-            let place = level.place(key)?;
-            let hit = level.at(place)?.hit(index as u8 + 1, key)?;
+            let (place, page) = level.find(key)?;
+            let hit = page.hit(index as u8 + 1, key)?;
             if self.evicting {
                 level.note(place);
             }
@@ -104,20 +104,19 @@ impl IndexPages {
     /// The page of level `level` that covers `key`.
     pub(super) fn page(&self, key: u64, level: u8) -> Option<CacheId> {
         let pages = self.levels.get(usize::from(level).checked_sub(1)?)?;
-        let page = pages.at(pages.place(key)?)?;
+        let (_, page) = pages.find(key)?;
         page.covers(key).then(|| page.id(level))
     }
 
     #[inline]
     pub(super) fn foresee(&self, key: u64) -> Foresight {
-        let level = self.levels.first();
-        let place = level.and_then(|level| level.place(key));
-        if let Some(page) = level.zip(place).and_then(|(level, place)| level.at(place)) {
+        let found = self.levels.first().and_then(|level| level.find(key));
+        if let Some((_, page)) = found {
             page.prefetch();
         }
         Foresight {
             key,
-            place,
+            place: found.map(|(place, _)| place),
             version: self.version,
         }
     }

@@ -81,14 +81,13 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             };
             let seq = page.seq();
             let inner = match page.inner() {
-                Some(inner) if seq & 1 == 0 => inner,
+                Some(inner) if page.is_settled() => inner,
                 _ => return self.give_up(guard, unsettled(at.page)).await,
             };
             if inner.len() < self.meta.layout().inner_slots() {
                 let images = &mut self.growth.images;
                 images.add_child(&page, &inner, separator, split.child);
-                self.publish(guard, at.page, seq).await?;
-                self.stats.growth.split.writes += 2 * by_verb;
+                self.stats.growth.split.writes += self.publish(guard, at.page, seq).await?;
                 self.remember(at.page, &self.growth.images.left);
                 return Ok(None);
             }
@@ -101,8 +100,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let images = &mut self.growth.images;
             let added = (separator, split.child);
             let separator = images.split_inner(&page, &inner, added, spare.addr);
-            self.write_and_publish(spare, guard, at.page, seq).await?;
-            self.stats.growth.split.writes += 2 * by_verb;
+            self.stats.growth.split.writes +=
+                self.write_and_publish(spare, guard, at.page, seq).await?;
             self.stats.growth.splits += 1;
             self.remember(at.page, &self.growth.images.left);
             self.remember(spare.addr, &self.growth.images.right);

@@ -23,11 +23,12 @@ use dmtree_lock::{DataPath, LockProtocol, WriteBack};
 
 use super::climb::Split;
 use super::{Tree, sabotaged};
-use crate::leaf::{self, value_word};
-use crate::page::{ENTRY_WORDS, OCCUPANCY, PageView, SEQ};
+use crate::leaf;
+use crate::page::{PageView, SEQ};
 use crate::reader::PageReader;
+use crate::sherman::ENTRY_SPAN;
 use crate::spares::Spare;
-use crate::split::{unsettle, used};
+use crate::split::{settle, unsettle, used};
 use crate::walk::{Away, Via, Walk};
 use crate::{Error, Result};
 
@@ -62,7 +63,6 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let sent = self.unlocked_reads() - before;
             let lock = self.locks.lock_of(at.page);
             let guard = self.lock.acquire(&self.ep, lock).await?;
-            let layout = *self.meta.layout();
             let path = self.options.data_path;
             let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));
             let page = match self.reader.read_held(&self.ep, at.page, path).await {
@@ -90,13 +90,16 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let leaf = &mut self.stats.growth.leaf;
             (leaf.locks, leaf.reads) = (leaf.locks + 1, leaf.reads + by_verb);
             // A page that has been arrived at is one.
-            let Ok(page) = page else {
+            let (Ok(page), seq) = (page, page.map_or(0, |page| page.seq())) else {
                 unreachable!("a leaf was found in it")
             };
-            let seq = page.seq();
+            let Some(leaf) = page.leaf() else {
+                unreachable!("a leaf was found in it")
+            };
             if let Found::Key(slot) = found {
-                let word = at.page.word(value_word(&layout, slot) as u64);
-                let writes = &[(word, &[value][..])];
+                let mut scratch = [0; ENTRY_SPAN];
+                let (word, words) = leaf::replace(&leaf, slot, value, &mut scratch);
+                let writes = &[(at.page.word(word), words)];
                 self.lock
                     .release(&self.ep, guard, WriteBack { path, writes })
                     .await?;
@@ -104,36 +107,28 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 self.stats.growth.replaced += 1;
                 return Ok(true);
             }
-            if seq & 1 == 1 {
+            if !page.is_settled() {
                 return self.give_up(guard, unsettled(at.page)).await;
             }
             if let Found::Free(slot) = found {
                 let image = &mut self.growth.images.left;
-                let header = OCCUPANCY + slot / 64 + 1;
-                let entry = value_word(&layout, slot) + 1 - ENTRY_WORDS;
-                image[..header].copy_from_slice(&page.words()[..header]);
-                leaf::put(&layout, image, slot, key, value);
-                image[SEQ] = if sabotaged!(self, SameSequence) {
-                    seq
-                } else {
-                    seq + 2
-                };
+                let ranges = leaf::fill(&page, image, slot, (key, value));
+                if sabotaged!(self, SameSequence) {
+                    image[SEQ] = seq;
+                }
                 let image = &self.growth.images.left;
-                let mut writes = [
-                    (
-                        at.page.word(entry as u64),
-                        &image[entry..entry + ENTRY_WORDS],
-                    ),
-                    (at.page.word(SEQ as u64), &image[SEQ..header]),
-                ];
+                let mut writes =
+                    ranges.map(|range| (at.page.word(range.start as u64), &image[range]));
                 if sabotaged!(self, BitBeforeEntry) {
                     writes.reverse();
                 }
-                let writes = &writes[..];
+                // In Sherman's format the first one is all.
+                let count = writes.iter().filter(|(_, words)| !words.is_empty()).count();
+                let writes = &writes[..count];
                 self.lock
                     .release(&self.ep, guard, WriteBack { path, writes })
                     .await?;
-                self.stats.growth.leaf.writes += 2 * by_verb;
+                self.stats.growth.leaf.writes += count as u64 * by_verb;
                 self.stats.growth.added += 1;
                 return Ok(false);
             }
@@ -146,14 +141,11 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 Ok(spare) => spare,
                 Err(failure) => return self.give_up(guard, failure).await,
             };
-            let Some(leaf) = page.leaf() else {
-                unreachable!("a leaf was found in it")
-            };
             let images = &mut self.growth.images;
             let separator = images.split_leaf(&page, &leaf, (key, value), spare.addr);
-            self.write_and_publish(spare, guard, at.page, seq).await?;
             // Of a leaf that was not split these are the leaf's.
-            self.stats.growth.leaf.writes += 2 * by_verb;
+            self.stats.growth.leaf.writes +=
+                self.write_and_publish(spare, guard, at.page, seq).await?;
             self.stats.growth.splits += 1;
             self.stats.growth.added += 1;
             let parent = match at.via {
@@ -177,17 +169,18 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         Err(failure)
     }
 
-    /// Writes the new page and then, with the release, the one that points to it.
+    /// Writes the new page and then, with the release, the one that points to it. Returns how many WRITEs the latter is.
     pub(super) async fn write_and_publish(
         &mut self,
         new: Spare,
         guard: L::Guard,
         addr: GlobalAddr,
         seq: u64,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         if sabotaged!(self, PublishedBeforeWritten) {
-            self.publish(guard, addr, seq).await?;
-            return self.write_new(new).await;
+            let writes = self.publish(guard, addr, seq).await?;
+            self.write_new(new).await?;
+            return Ok(writes);
         }
         if let Err(failure) = self.write_new(new).await {
             return self.give_up(guard, failure).await;
@@ -203,21 +196,23 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Pointers that led there before (memory that was a page earlier) find it changing between an odd and an even
     /// sequence word beyond those of before, as any structural change.
     pub(super) async fn write_new(&mut self, spare: Spare) -> Result<()> {
+        let layout = *self.meta.layout();
         let image = &mut self.growth.images.right;
-        let even = unsettle(image, spare.seq);
-        let words = used(self.meta.layout(), image);
-        let by_cpu = PageReader::by_cpu(&self.ep, spare.addr, self.options.data_path);
-        if by_cpu {
+        let even = unsettle(&layout, image, spare.seq);
+        let (words, seq) = (used(&layout, image), spare.addr.word(SEQ as u64));
+        if PageReader::by_cpu(&self.ep, spare.addr, self.options.data_path) {
             self.ep.store_words(spare.addr, words).await?;
-            self.ep
-                .store_words(spare.addr.word(SEQ as u64), &[even])
-                .await?;
+            if let Some(even) = even {
+                self.ep.store_words(seq, &[even]).await?;
+            }
         } else {
             let mut chain = self.ep.take_chain();
             chain.write_words(spare.addr, words);
-            chain.write_words(spare.addr.word(SEQ as u64), &[even]);
+            if let Some(even) = even {
+                chain.write_words(seq, &[even]);
+            }
             let verbs = &mut self.stats.growth.split;
-            verbs.writes += 2;
+            verbs.writes += chain.verbs().len() as u64;
             let cpus_read =
                 [self.options.data_path, self.options.read_path].contains(&DataPath::Cpu);
             // A completed loopback verb is visible to the host as it is.
@@ -232,30 +227,35 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             self.ep.put_chain(chain);
             outcome?;
         }
-        image[SEQ] = even;
+        settle(image, even);
         Ok(())
     }
 
     /// Writes the left image over the page at `addr`, whose sequence word is `seq` and whose lock `guard` holds, and
-    /// releases the lock.
+    /// releases the lock. Returns how many WRITEs that is.
     pub(super) async fn publish(
         &mut self,
         guard: L::Guard,
         addr: GlobalAddr,
         seq: u64,
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let layout = *self.meta.layout();
         let image = &mut self.growth.images.left;
-        let even = unsettle(image, seq);
-        let writes = &[
-            (addr, used(self.meta.layout(), image)),
-            (addr.word(SEQ as u64), &[even][..]),
+        let even = unsettle(&layout, image, seq);
+        let writes = [
+            (addr, used(&layout, image)),
+            (addr.word(SEQ as u64), even.as_slice()),
         ];
+        // In Sherman's format the first one is all.
+        let writes = &writes[..1 + usize::from(even.is_some())];
         let path = self.options.data_path;
+        let by_verb = u64::from(!PageReader::by_cpu(&self.ep, addr, path));
+        let count = writes.len() as u64 * by_verb;
         self.lock
             .release(&self.ep, guard, WriteBack { path, writes })
             .await?;
-        image[SEQ] = even;
-        Ok(())
+        settle(image, even);
+        Ok(count)
     }
 
     /// Puts an image that was written to `addr` into the own node's cache, if it is an inner page.

@@ -49,7 +49,7 @@ impl Setup {
                 fill: 0.8,
                 page_bytes: 128,
                 chunk_bytes: 1024,
-                spare_bytes: 0,
+                ..LoadOptions::default()
             },
             capacity: 60,
             // Few locks, so that pages share them.
