@@ -6,11 +6,11 @@ use std::str::FromStr;
 /// The format of a tree's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageFormat {
-    /// A sequence word that readers sample before and after the page: sound under the contract, see
+    /// `sequence`: a sequence word that readers sample before and after the page: sound under the contract, see
     /// [`crate::page`].
     #[default]
     Sound,
-    /// Two-level versions as published (Wang, Lu, Shu, SIGMOD 2022, section 4.4): 4 bits at the front and the rear of
+    /// `sherman`: two-level versions as published (Wang, Lu, Shu, SIGMOD 2022, section 4.4): 4 bits at the front and the rear of
     /// a page, 4 bits at the front and the rear of each entry of a leaf. Fewer verbs, and NOT sound under the
     /// contract: what is read can be torn. To compare with, and to show that.
     Sherman,
@@ -23,7 +23,7 @@ impl PageFormat {
     /// As it is written on a command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Sound => "sound",
+            Self::Sound => "sequence",
             Self::Sherman => "sherman",
         }
     }
@@ -37,7 +37,7 @@ impl fmt::Display for PageFormat {
 
 /// No page format is called so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no page format {0:?}: it is sound or sherman")]
+#[error("there is no page format {0:?}: there are sequence and sherman")]
 pub struct UnknownFormat(String);
 
 impl FromStr for PageFormat {
@@ -58,9 +58,9 @@ mod tests {
         for format in PageFormat::ALL {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
-        let message = "Sound".parse::<PageFormat>().unwrap_err().to_string();
+        let message = "sound".parse::<PageFormat>().unwrap_err().to_string();
         assert!(
-            message.contains("Sound") && message.contains("sherman"),
+            message.contains("sound") && message.contains("sherman"),
             "{message}"
         );
     }

@@ -35,18 +35,6 @@ use crate::{Error, Result};
 /// Levels that the tree may grow by while one split climbs up: it takes pages for these as well.
 const SPARE_LEVELS: usize = 2;
 
-/// What the leaf says of an insert.
-enum Found {
-    /// The key is there, in this slot.
-    Key(usize),
-    /// It is not, and this slot is free.
-    Free(usize),
-    /// It is not, and no slot is free.
-    Full,
-    /// The leaf is not the one for the key.
-    Away(Away),
-}
-
 impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Gives `key` the value `value`; says whether the key was there, and so its value replaced.
     ///
@@ -70,33 +58,26 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 Err(failure) => return self.give_up(guard, failure).await,
             };
             super::work(&self.ep, self.options.search_ns).await;
-            let found = match at.arrive_at_leaf(page, key) {
-                Ok(leaf) => match (leaf.find(key), leaf.free_slot()) {
-                    (Some(slot), _) => Found::Key(slot),
-                    (None, Some(slot)) => Found::Free(slot),
-                    (None, None) => Found::Full,
-                },
-                Err(away) => Found::Away(away),
+            let arrived = at.arrive(page, key).and_then(|page| match page.leaf() {
+                Some(leaf) => Ok((page, leaf)),
+                None => Err(Away::Astray("it is no leaf")),
+            });
+            let (page, leaf) = match arrived {
+                Ok(arrived) => arrived,
+                Err(away) => {
+                    self.lock.release(&self.ep, guard, WriteBack::NONE).await?;
+                    let way = &mut self.stats.growth.way;
+                    (way.locks, way.reads) = (way.locks + 1, way.reads + by_verb);
+                    // No lock is held while another is taken.
+                    at = self.go_on(&mut walk, at, away, 0).await?;
+                    continue;
+                }
             };
-            if let Found::Away(away) = found {
-                self.lock.release(&self.ep, guard, WriteBack::NONE).await?;
-                let way = &mut self.stats.growth.way;
-                (way.locks, way.reads) = (way.locks + 1, way.reads + by_verb);
-                // No lock is held while another is taken.
-                at = self.go_on(&mut walk, at, away, 0).await?;
-                continue;
-            }
-            self.stats.growth.way.reads += sent;
-            let leaf = &mut self.stats.growth.leaf;
-            (leaf.locks, leaf.reads) = (leaf.locks + 1, leaf.reads + by_verb);
-            // A page that has been arrived at is one.
-            let (Ok(page), seq) = (page, page.map_or(0, |page| page.seq())) else {
-                unreachable!("a leaf was found in it")
-            };
-            let Some(leaf) = page.leaf() else {
-                unreachable!("a leaf was found in it")
-            };
-            if let Found::Key(slot) = found {
+            let growth = &mut self.stats.growth;
+            growth.way.reads += sent;
+            growth.leaf.locks += 1;
+            growth.leaf.reads += by_verb;
+            if let Some(slot) = leaf.find(key) {
                 let mut scratch = [0; ENTRY_SPAN];
                 let (word, words) = leaf::replace(&leaf, slot, value, &mut scratch);
                 let writes = &[(at.page.word(word), words)];
@@ -107,10 +88,11 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 self.stats.growth.replaced += 1;
                 return Ok(true);
             }
+            let seq = page.seq();
             if !page.is_settled() {
                 return self.give_up(guard, unsettled(at.page)).await;
             }
-            if let Found::Free(slot) = found {
+            if let Some(slot) = leaf.free_slot() {
                 let image = &mut self.growth.images.left;
                 let ranges = leaf::fill(&page, image, slot, (key, value));
                 if sabotaged!(self, SameSequence) {
