@@ -20,7 +20,7 @@ use dmtree_lock::DataPath;
 /// there, a tree that is not sound, or a client that meets the impossible.
 fn caught(lock: &'static str, path: DataPath, fault: Option<Fault>) -> u32 {
     let run = |seed| {
-        let setup = Setup::growing(lock, 4096).seeded(seed * 2);
+        let setup = Setup::growing(lock, 1 << 14).seeded(seed * 2);
         let run = || {
             let options = TreeOptions::new(path);
             let (ops, _) = histories(&setup, options, fault);

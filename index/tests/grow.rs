@@ -9,7 +9,7 @@ mod contended;
 mod history;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn is_linearizable(lock: &'static str) {
         let mut met = GrowthStats::default();
         for seed in 0..300 {
             let _telling = Telling(lock, TreeOptions::new(path), seed);
-            let setup = Setup::growing(lock, 4096).seeded(seed);
+            let setup = Setup::growing(lock, 1 << 14).seeded(seed);
             let (ops, this) = histories(&setup, TreeOptions::new(path), None);
             add(&mut met, this);
             if let Err(why) = history::check(&ops) {
@@ -53,6 +53,31 @@ fn inserts_are_linearizable_with_alock() {
 #[test]
 fn inserts_are_linearizable_with_farlock() {
     is_linearizable(LOCKS[2]);
+}
+
+/// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from being
+/// added; and it is linearizable on a fabric that is kinder than the contract.
+#[test]
+fn gets_by_cpu_see_no_mixture_while_the_tree_grows() {
+    let options = TreeOptions {
+        read_path: DataPath::Cpu,
+        ..TreeOptions::new(DataPath::Cpu)
+    };
+    for seed in 0..300 {
+        let lock = LOCKS[seed as usize % 3];
+        let _telling = Telling(lock, options, seed);
+        let setup = Setup::growing(lock, 1 << 14).seeded(seed);
+        let (ops, _) = histories(&setup, options, None);
+        let written: BTreeSet<_> = ops
+            .iter()
+            .filter(|op| op.write)
+            .map(|op| (op.key, op.value))
+            .collect();
+        assert!(ops.iter().all(|op| written.contains(&(op.key, op.value))));
+        if let Err(why) = history::check(&ops) {
+            assert!(setup.config.hostile, "{why}");
+        }
+    }
 }
 
 /// Each client works on keys of its own, which lie between the others', and knows what every operation has to
