@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Cluster, LOCKS, PATHS, Setup, Telling};
-use contended::{add, at_once, cold_caches, histories, rng};
+use contended::{at_once, cold_caches, histories, rng};
 use dmtree_cluster::{Error as ClusterError, NodeId};
 use dmtree_index::{Error, GrowthStats, IndexCache, LoadOptions, Shape, TreeOptions};
 use dmtree_lock::DataPath;
@@ -28,7 +28,7 @@ fn is_linearizable(lock: &'static str) {
             let _telling = Telling(lock, TreeOptions::new(path), seed);
             let setup = Setup::growing(lock, 1 << 14).seeded(seed);
             let (ops, this) = histories(&setup, TreeOptions::new(path), None);
-            add(&mut met, this);
+            met += this;
             if let Err(why) = history::check(&ops) {
                 panic!("{why}");
             }
@@ -223,7 +223,7 @@ fn new_roots_are_raced_for_and_nobodys_split_is_lost() {
         });
         let (shape, _) = cluster.verify();
         assert_eq!((shape.keys, shape.height() as u64 - 1), (96, this.roots));
-        add(&mut met, this);
+        met += this;
     }
     assert!(met.roots_lost > 30, "{met:?}");
 }

@@ -1,5 +1,7 @@
 //! What a handle has met and sent.
 
+use std::ops::AddAssign;
+
 /// What a handle has met so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
@@ -61,5 +63,28 @@ impl Verbs {
     /// READs, WRITEs and atomics.
     pub fn total(&self) -> u64 {
         self.reads + self.writes + self.atomics
+    }
+}
+
+impl AddAssign for Verbs {
+    fn add_assign(&mut self, other: Self) {
+        self.locks += other.locks;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.atomics += other.atomics;
+    }
+}
+
+impl AddAssign for GrowthStats {
+    /// What two clients' inserts have done together.
+    fn add_assign(&mut self, other: Self) {
+        self.added += other.added;
+        self.replaced += other.replaced;
+        self.splits += other.splits;
+        self.roots += other.roots;
+        self.roots_lost += other.roots_lost;
+        self.leaf += other.leaf;
+        self.split += other.split;
+        self.way += other.way;
     }
 }

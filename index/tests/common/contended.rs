@@ -26,25 +26,6 @@ pub fn cold_caches(setup: &Setup) -> Vec<Arc<IndexCache>> {
         .collect()
 }
 
-/// Adds up what the clients' inserts have met.
-pub fn add(sum: &mut GrowthStats, one: GrowthStats) {
-    sum.added += one.added;
-    sum.replaced += one.replaced;
-    sum.splits += one.splits;
-    sum.roots += one.roots;
-    sum.roots_lost += one.roots_lost;
-    for (sum, one) in [
-        (&mut sum.leaf, one.leaf),
-        (&mut sum.split, one.split),
-        (&mut sum.way, one.way),
-    ] {
-        sum.locks += one.locks;
-        sum.reads += one.reads;
-        sum.writes += one.writes;
-        sum.atomics += one.atomics;
-    }
-}
-
 /// Runs `program` on every client at once; what their inserts have met.
 pub fn at_once<F: Future<Output = SimTree> + 'static>(
     cluster: &mut Cluster,
@@ -59,7 +40,7 @@ pub fn at_once<F: Future<Output = SimTree> + 'static>(
             let tree = running.await;
             let stats = tree.stats();
             assert_eq!(stats.no_page, 0, "a pointer led to no page");
-            add(&mut met.borrow_mut(), stats.growth);
+            *met.borrow_mut() += stats.growth;
         });
     }
     cluster.sim.run().unwrap();
