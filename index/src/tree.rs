@@ -99,6 +99,11 @@ struct Hints {
     later: Option<Foresight>,
 }
 
+/// Names [`PageReader::read_held`]'s callers.
+struct Update;
+struct Insert;
+struct Climb;
+
 /// What it takes to make the tree grow.
 #[derive(Debug)]
 struct Growth {
@@ -271,7 +276,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 .await?;
             let read = self
                 .reader
-                .read_held(&self.ep, at.page, self.options.data_path)
+                .read_held::<_, Update>(&self.ep, at.page, self.options.data_path)
                 .await;
             let page = match read {
                 Ok(page) => page,

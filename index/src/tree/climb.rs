@@ -7,8 +7,8 @@
 use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{LockProtocol, WriteBack};
 
-use super::Tree;
 use super::insert::unsettled;
+use super::{Climb, Tree};
 use crate::Result;
 use crate::cache::CacheId;
 use crate::reader::PageReader;
@@ -64,7 +64,11 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let guard = self.lock.acquire(&self.ep, lock).await?;
             let path = self.options.data_path;
             let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));
-            let page = match self.reader.read_held(&self.ep, at.page, path).await {
+            let page = match self
+                .reader
+                .read_held::<_, Climb>(&self.ep, at.page, path)
+                .await
+            {
                 Ok(page) => page,
                 Err(failure) => return self.give_up(guard, failure).await,
             };

@@ -22,7 +22,7 @@ use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol, WriteBack};
 
 use super::climb::Split;
-use super::{Tree, sabotaged};
+use super::{Insert, Tree, sabotaged};
 use crate::leaf;
 use crate::page::{PageView, SEQ};
 use crate::reader::PageReader;
@@ -53,7 +53,11 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let guard = self.lock.acquire(&self.ep, lock).await?;
             let path = self.options.data_path;
             let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));
-            let page = match self.reader.read_held(&self.ep, at.page, path).await {
+            let page = match self
+                .reader
+                .read_held::<_, Insert>(&self.ep, at.page, path)
+                .await
+            {
                 Ok(page) => page,
                 Err(failure) => return self.give_up(guard, failure).await,
             };
@@ -125,9 +129,10 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             };
             let images = &mut self.growth.images;
             let separator = images.split_leaf(&page, &leaf, (key, value), spare.addr);
+            // Boxed, as what follows, since it is rare and large: clients that insert are hardly larger than others.
+            let published = Box::pin(self.write_and_publish(spare, guard, at.page, seq)).await?;
             // Of a leaf that was not split these are the leaf's.
-            self.stats.growth.leaf.writes +=
-                self.write_and_publish(spare, guard, at.page, seq).await?;
+            self.stats.growth.leaf.writes += published;
             self.stats.growth.splits += 1;
             self.stats.growth.added += 1;
             let parent = match at.via {
@@ -139,7 +144,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 separator,
                 child: spare.addr,
             };
-            self.climb(split, parent).await?;
+            Box::pin(self.climb(split, parent)).await?;
             return Ok(false);
         }
     }
