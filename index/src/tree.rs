@@ -29,11 +29,12 @@
 //!   later verb, and so is a CPU store by everybody once the lock that it was made under has been released.
 //!
 //! The one case that the contract does not grant is a get **by CPU**, [`TreeOptions::read_path`]: a completed
-//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update
-//! returned may still find the value before. It finds some value the key has had, never a mix and never nothing;
-//! but it is not linearizable, and this is why gets of a leaf use verbs (loopback) unless the option says
-//! otherwise. Holders of a lock do not have the problem: what the lock hands them carries the previous holder's
-//! write-back with it.
+//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update or insert
+//! returned may still find what was before. What it finds the key has been at some time, a value or absent, and never a
+//! mix: stores to the sequence word are seen in order, and with each what its writer has written before it. But it is not
+//! linearizable, and this is why gets of a leaf use verbs (loopback) unless the option says otherwise. Holders of a lock
+//! do not have the problem: what the lock hands them carries the previous holder's write-back with it, and a new page is
+//! visible to everybody before anybody can lock it.
 //!
 //! Above the leaves nothing has to be fresh: whatever inner page a descent saw, the fences of the leaf decide. This is
 //! also why it does not matter when, or in which order, splits are told to the levels above.

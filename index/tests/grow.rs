@@ -386,3 +386,12 @@ fn an_insert_costs_at_most_twice_the_verbs_of_an_update() {
     assert!((3.9..4.2).contains(&verbs[0]), "{verbs:?}");
     assert!(verbs[1] <= 2.0 * verbs[0], "{verbs:?}");
 }
+
+#[test]
+fn the_same_seed_gives_the_same_history_of_a_growing_tree() {
+    for (seed, lock) in (4..).zip(LOCKS) {
+        let setup = Setup::growing(lock, 1 << 14).seeded(seed);
+        let [one, other] = [0, 1].map(|_| histories(&setup, TreeOptions::new(DataPath::Cpu), None));
+        assert_eq!(format!("{one:?}"), format!("{other:?}"));
+    }
+}
