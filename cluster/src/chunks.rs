@@ -158,6 +158,7 @@ pub struct ChunkAllocator {
     heap: Arc<ChunkHeap>,
     next_server: usize,
     rest: Rest,
+    trips: u64,
 }
 
 impl ChunkAllocator {
@@ -169,7 +170,13 @@ impl ChunkAllocator {
             heap,
             next_server,
             rest: Rest::NONE,
+            trips: 0,
         }
+    }
+
+    /// How many FAAs it has sent.
+    pub fn trips(&self) -> u64 {
+        self.trips
     }
 
     /// A piece of `bytes` bytes, with whatever the memory holds (zeros, as nothing is ever given back).
@@ -195,6 +202,7 @@ impl ChunkAllocator {
             let server = self.next_server;
             self.next_server = (server + 1) % self.heap.servers.len();
             // Also on the server itself by its RNIC: the word is never touched by a CPU's atomics.
+            self.trips += 1;
             let index = ep.rdma_faa(self.heap.counter(server), 1).await?;
             match self.heap.chunk(server, index) {
                 Ok(start) => {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SwapKind};
 use dmtree_cluster::{
-    Chain, Endpoint, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, PollBackoff, WaitFor,
+    Chain, Endpoint, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, PollBackoff, WaitFor,
 };
 
 /// Two nodes of `cx5-100g`; all of node 0's device memory, and as much of its host memory.
@@ -93,7 +93,7 @@ fn no_cpu_reaches_it() {
         ];
         for (number, outcome) in outcomes.iter().enumerate() {
             assert!(
-                matches!(outcome, Err(Error::NotPermitted { addr, .. }) if *addr == device),
+                matches!(outcome, Err(failure) if matches!(failure.kind(), ErrorKind::NotPermitted { addr, .. } if *addr == device)),
                 "{number}: {outcome:?}"
             );
         }

@@ -3,338 +3,178 @@
 //! The clients of a compute server share one cache. With every inner page in it an operation goes straight to the
 //! leaf; what is missing is READ and added. Nobody invalidates it when pages change: an entry that is out of date
 //! leads to a page whose fences do not cover the key, which finds it out (Sherman, SIGMOD 2022, section 4.2.3),
-//! and it is dropped.
+//! and it is dropped. Who splits a page puts what it has written into its own node's cache.
 //!
-//! Pages are ordered by low fence, a map a level. The whole index of a loaded tree can be shared by any number of
-//! caches ([`IndexCache::prefilled`]); a cache gets a map of its own with its first change, the pages stay shared.
-//! A byte budget belongs into [`IndexCache::insert`], the one place where the cache grows; which pages are in
-//! use is seen in [`IndexCache::lookup`], the one place where it is asked.
+//! The whole index of a loaded tree can be shared by any number of caches ([`IndexCache::prefilled`]); a cache gets
+//! pieces of its own where it changes something, the pages stay shared.
+
+mod level;
+mod page;
+mod pages;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dmtree_cluster::GlobalAddr;
 use parking_lot::RwLock;
 
-use crate::Inner;
+pub use page::{CacheId, Hit};
+pub use pages::IndexPages;
+
 use crate::page::PageView;
+use level::Place;
 
-/// A copy of an inner page's used part, in one piece of memory: a search waits for little more than one access to
-/// it, however cold it is.
-///
-/// Words: address, sequence word when it was copied, low fence, high fence, 1 when there is a high fence, the
-/// separators, as many children.
-#[derive(Clone, Debug)]
-struct CachedPage(Arc<[u64]>);
-
-const ADDR: usize = 0;
-const COPIED_SEQ: usize = 1;
-const LOW: usize = 2;
-const HIGH: usize = 3;
-const HAS_HIGH: usize = 4;
-const HEADER: usize = 5;
-
-impl CachedPage {
-    fn new(addr: GlobalAddr, page: &PageView<'_>, inner: &Inner<'_>) -> Self {
-        let high = page.high();
-        let header = [
-            addr.to_bits(),
-            page.seq(),
-            page.low(),
-            high.unwrap_or(0),
-            u64::from(high.is_some()),
-        ];
-        let separators = inner.entries().map(|(separator, _)| separator);
-        let children = inner.entries().map(|(_, child)| child.to_bits());
-        Self(
-            header
-                .into_iter()
-                .chain(separators)
-                .chain(children)
-                .collect(),
-        )
-    }
-
-    fn addr(&self) -> GlobalAddr {
-        GlobalAddr::from_bits(self.0[ADDR])
-    }
-
-    fn seq(&self) -> u64 {
-        self.0[COPIED_SEQ]
-    }
-
-    fn low(&self) -> u64 {
-        self.0[LOW]
-    }
-
-    fn covers(&self, key: u64) -> bool {
-        self.low() <= key && (self.0[HAS_HIGH] == 0 || key < self.0[HIGH])
-    }
-
-    fn child(&self, key: u64) -> GlobalAddr {
-        let entries = &self.0[HEADER..];
-        let (separators, children) = entries.split_at(entries.len() / 2);
-        // Counting reads all the lines at once; halving would wait for one after the other.
-        let index: usize = separators
-            .iter()
-            .map(|separator| usize::from(*separator <= key))
-            .sum();
-        GlobalAddr::from_bits(children[index.saturating_sub(1)])
-    }
-
-    fn id(&self, level: u8) -> CacheId {
-        CacheId {
-            level,
-            low: self.low(),
-            addr: self.addr(),
-            seq: self.seq(),
-        }
-    }
-
-    /// Bytes that it takes, its place in the map (a key and a pointer) and its reference counts included.
-    fn bytes(&self) -> usize {
-        size_of_val(&*self.0) + size_of::<u64>() + size_of::<Self>() + 2 * size_of::<usize>()
-    }
-}
-
-/// The cached pages of one level by low fence.
-///
-/// Fences and pages lie apart, so that a search runs over a few dense lines: half the time of one in a `BTreeMap`
-/// with a tree of 10 M keys. A page that is added in the middle moves those behind it; they are thousands.
-#[derive(Clone, Debug, Default)]
-struct Level {
-    lows: Vec<u64>,
-    pages: Vec<CachedPage>,
-}
-
-impl Level {
-    fn get(&self, low: u64) -> Option<&CachedPage> {
-        let place = self.lows.binary_search(&low).ok()?;
-        Some(&self.pages[place])
-    }
-
-    /// Where the page with the highest low fence that is not beyond `key` is.
-    fn place(&self, key: u64) -> Option<usize> {
-        self.lows.partition_point(|low| *low <= key).checked_sub(1)
-    }
-
-    /// That page.
-    fn before(&self, key: u64) -> Option<&CachedPage> {
-        Some(&self.pages[self.place(key)?])
-    }
-
-    /// Adds a page, and returns the one in whose place it is.
-    fn insert(&mut self, page: CachedPage) -> Option<CachedPage> {
-        match self.lows.binary_search(&page.low()) {
-            Ok(place) => Some(std::mem::replace(&mut self.pages[place], page)),
-            Err(place) => {
-                self.lows.insert(place, page.low());
-                self.pages.insert(place, page);
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, low: u64) -> Option<CachedPage> {
-        let place = self.lows.binary_search(&low).ok()?;
-        self.lows.remove(place);
-        Some(self.pages.remove(place))
-    }
-
-    fn len(&self) -> usize {
-        self.pages.len()
-    }
-}
-
-/// The pages above the leaves of a tree, as far as they are known.
-#[derive(Clone, Debug, Default)]
-pub struct IndexPages {
-    /// From level 1 up, by low fence.
-    levels: Vec<Level>,
-    root: Option<(GlobalAddr, u8)>,
-    bytes: usize,
-    /// How often a page was added or dropped.
-    version: u64,
-}
-
-impl IndexPages {
-    /// Adds an inner page, in the place of an older copy; a leaf is ignored. Returns how to take it back.
-    pub(crate) fn insert(&mut self, addr: GlobalAddr, page: &PageView<'_>) -> Option<CacheId> {
-        let inner = page.inner()?;
-        let id = CacheId {
-            level: page.level(),
-            low: page.low(),
-            addr,
-            seq: page.seq(),
-        };
-        let level = usize::from(id.level) - 1;
-        if self.levels.len() <= level {
-            self.levels.resize_with(level + 1, Level::default);
-        }
-        let known = self.levels[level].get(id.low);
-        if known.is_some_and(|known| known.addr() == addr && known.seq() > id.seq) {
-            // Somebody else read it later, and was faster here.
-            return Some(id);
-        }
-        let copy = CachedPage::new(addr, page, &inner);
-        self.version += 1;
-        self.bytes += copy.bytes();
-        if let Some(old) = self.levels[level].insert(copy) {
-            self.bytes -= old.bytes();
-        }
-        Some(id)
-    }
-
-    pub(crate) fn set_root(&mut self, addr: GlobalAddr, level: u8) {
-        self.root = Some((addr, level));
-    }
-
-    /// The way on from the page of level `level`, if it covers `key`.
-    fn hit(page: &CachedPage, level: u8, key: u64) -> Option<Hit> {
-        page.covers(key).then(|| Hit {
-            child: page.child(key),
-            child_level: level - 1,
-            parent: page.id(level),
-        })
-    }
-
-    fn is_current(&self, id: &CacheId) -> bool {
-        let level = self.levels.get(usize::from(id.level).wrapping_sub(1));
-        let page = level.and_then(|level| level.get(id.low));
-        page.is_some_and(|page| page.addr() == id.addr && page.seq() == id.seq)
-    }
-}
-
-/// Names a cached copy of a page, to take it back by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheId {
-    level: u8,
-    low: u64,
-    addr: GlobalAddr,
-    seq: u64,
-}
-
-/// Where a cached page says that a key's way goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hit {
-    /// The page one level below the cached one.
-    pub child: GlobalAddr,
-    /// Its level.
-    pub child_level: u8,
-    /// The cached page that says so.
-    pub parent: CacheId,
-}
+/// Bytes of a cache where nothing else is said: 500 MiB (Sherman, SIGMOD 2022, section 5.1).
+pub const DEFAULT_CACHE_BYTES: usize = 500 << 20;
 
 /// Where in a cache the way to a key is found, as long as the cache does not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Foresight {
     pub key: u64,
     /// The page's among those of level 1.
-    place: Option<usize>,
+    place: Option<Place>,
     /// Of the cache's pages.
     version: u64,
 }
 
 /// The index cache of a compute server, shared by its clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct IndexCache {
     pages: RwLock<Arc<IndexPages>>,
+    /// That of the pages, to be looked at without the lock: it can be late, as what is cached can.
+    version: AtomicU64,
+    budget: usize,
+}
+
+impl Default for IndexCache {
+    /// As [`IndexCache::new`].
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl IndexCache {
-    /// A cache that knows nothing.
+    /// A cache that knows nothing, with the budget [`DEFAULT_CACHE_BYTES`].
     pub fn new() -> Self {
-        Self::default()
+        Self::with_budget(DEFAULT_CACHE_BYTES)
     }
 
-    /// A cache that knows `pages` ([`crate::LoadedTree::index`]); they are shared until it changes.
+    /// A cache that knows nothing yet, and takes `budget` bytes at most for pages below the tree's top two levels:
+    /// those two stay in any case, also with a budget of 0.
+    pub fn with_budget(budget: usize) -> Self {
+        Self::prefilled_with_budget(Arc::default(), budget)
+    }
+
+    /// A cache that knows `pages` ([`crate::LoadedTree::index`]), with the budget [`DEFAULT_CACHE_BYTES`]. They are
+    /// shared until it changes.
     pub fn prefilled(pages: Arc<IndexPages>) -> Self {
-        Self {
+        Self::prefilled_with_budget(pages, DEFAULT_CACHE_BYTES)
+    }
+
+    /// A cache that knows as many of `pages` as `budget` allows ([`IndexCache::with_budget`]).
+    pub fn prefilled_with_budget(pages: Arc<IndexPages>, budget: usize) -> Self {
+        let cache = Self {
+            version: AtomicU64::new(pages.version()),
             pages: RwLock::new(pages),
+            budget,
+        };
+        cache.changed(&mut cache.pages.write());
+        cache
+    }
+
+    /// The bytes that it may take, see [`IndexCache::with_budget`].
+    pub fn budget(&self) -> usize {
+        self.budget
+    }
+
+    /// After every change: keeps the budget, and tells whoever has foreseen something.
+    fn changed(&self, pages: &mut Arc<IndexPages>) {
+        if pages.is_beyond(self.budget) {
+            Arc::make_mut(pages).trim(self.budget);
         }
+        self.version.store(pages.version(), Ordering::Relaxed);
     }
 
     /// The way to `key` from the lowest cached page above level `above` that covers it.
+    #[inline]
     pub fn lookup(&self, key: u64, above: u8) -> Option<Hit> {
-        let pages = self.pages.read();
-        let mut levels = pages.levels.iter().enumerate().skip(usize::from(above));
-        levels.find_map(|(index, level)| IndexPages::hit(level.before(key)?, index as u8 + 1, key))
+        self.pages.read().lookup(key, above)
+    }
+
+    /// The cached page of level `level` that covers `key`.
+    pub(crate) fn page(&self, key: u64, level: u8) -> Option<CacheId> {
+        self.pages.read().page(key, level)
     }
 
     /// Finds the page that leads to `key`'s leaf, ahead of its use: brings it near, and
     /// [`IndexCache::lookup_foreseen`] need not search for it.
+    #[inline]
     pub(crate) fn foresee(&self, key: u64) -> Foresight {
-        let pages = self.pages.read();
-        let level = pages.levels.first();
-        let place = level.and_then(|level| level.place(key));
-        if let (Some(level), Some(place)) = (level, place) {
-            dmtree_cluster::prefetch(&level.pages[place].0);
-        }
-        Foresight {
-            key,
-            place,
-            version: pages.version,
-        }
+        self.pages.read().foresee(key)
     }
 
     /// What [`IndexCache::lookup`] of that key, from the lowest level up, says now; none also where it has to be
     /// asked.
+    #[inline]
     pub(crate) fn lookup_foreseen(&self, foresight: &Foresight) -> Option<Hit> {
-        let pages = self.pages.read();
-        if pages.version != foresight.version {
-            return None;
-        }
-        let page = pages.levels.first()?.pages.get(foresight.place?)?;
-        IndexPages::hit(page, 1, foresight.key)
+        self.pages.read().lookup_foreseen(foresight)
     }
 
     /// Whether the pages are still those of `foresight`.
+    #[inline]
     pub(crate) fn is_as_foreseen(&self, foresight: &Foresight) -> bool {
-        self.pages.read().version == foresight.version
+        self.version.load(Ordering::Relaxed) == foresight.version
     }
 
     /// The root page and its level, as far as is known. A root that has grown since still leads everywhere, by
     /// its right sibling.
     pub fn root(&self) -> Option<(GlobalAddr, u8)> {
-        self.pages.read().root
+        self.pages.read().root()
     }
 
-    /// Remembers the root page and its level.
+    /// Remembers the root page and its level, unless it knows a higher one: trees grow, and whoever tells of a lower
+    /// root has read it before.
     pub fn set_root(&self, addr: GlobalAddr, level: u8) {
-        if self.root() != Some((addr, level)) {
-            Arc::make_mut(&mut self.pages.write()).set_root(addr, level);
+        let is_news = |known: (GlobalAddr, u8)| known.1 <= level && known != (addr, level);
+        if self.root().is_none_or(is_news) {
+            let mut pages = self.pages.write();
+            Arc::make_mut(&mut pages).set_root(addr, level);
+            // A level that was one of the top two may be so no more.
+            self.changed(&mut pages);
         }
     }
 
     /// Forgets the root page, if it is the one at `addr`.
     pub fn forget_root(&self, addr: GlobalAddr) {
         let mut pages = self.pages.write();
-        if pages.root.is_some_and(|(root, _)| root == addr) {
-            Arc::make_mut(&mut pages).root = None;
+        if pages.root().is_some_and(|(root, _)| root == addr) {
+            Arc::make_mut(&mut pages).forget_root();
         }
     }
 
-    /// Adds the inner page that was read at `addr`, in the place of an older copy; a leaf is ignored. Returns
-    /// how to take it back.
+    /// Adds the inner page that was read at `addr`, in the place of an older copy, and lets others go if that is
+    /// beyond the budget; a leaf is ignored. Returns how to take it back.
     pub fn insert(&self, addr: GlobalAddr, page: &PageView<'_>) -> Option<CacheId> {
-        Arc::make_mut(&mut self.pages.write()).insert(addr, page)
+        let mut pages = self.pages.write();
+        let id = Arc::make_mut(&mut pages).insert(addr, page);
+        self.changed(&mut pages);
+        id
     }
 
     /// Drops the copy that led astray, unless it has been replaced meanwhile. Says whether it was there.
     pub fn invalidate(&self, id: &CacheId) -> bool {
         let mut pages = self.pages.write();
-        if !pages.is_current(id) {
-            return false;
+        let is_current = pages.is_current(id);
+        if is_current {
+            Arc::make_mut(&mut pages).remove(id);
+            self.changed(&mut pages);
         }
-        let pages = Arc::make_mut(&mut pages);
-        pages.version += 1;
-        let old = pages.levels[usize::from(id.level) - 1].remove(id.low);
-        pages.bytes -= old.map_or(0, |old| old.bytes());
-        true
+        is_current
     }
 
     /// How many pages it holds.
     pub fn len(&self) -> usize {
-        self.pages.read().levels.iter().map(Level::len).sum()
+        self.pages.read().len()
     }
 
     /// Whether it holds no page.
@@ -344,7 +184,7 @@ impl IndexCache {
 
     /// Bytes that its pages take, shared ones included.
     pub fn bytes(&self) -> usize {
-        self.pages.read().bytes
+        self.pages.read().bytes()
     }
 }
 
@@ -427,5 +267,84 @@ mod tests {
         assert_eq!(cache.root(), Some((at(1), 2)));
         cache.forget_root(at(1));
         assert_eq!(cache.root(), None);
+    }
+
+    /// Level `level`'s pages for 10 keys each, from key 0 on, and those above them that are needed.
+    fn tree(cache: &IndexCache, keys: u64, levels: u8) {
+        cache.set_root(at(1000), levels);
+        for level in (1..=levels).rev() {
+            let width = 10 * 4u64.pow(u32::from(level) - 1);
+            for low in (0..keys).step_by(width as usize) {
+                let mut words = words(0, low, low + width, 1);
+                page::begin(&mut words, level, low);
+                if level < levels {
+                    page::set_right(&mut words, low + width, at(99));
+                }
+                inner::push(&mut words, low, at(7));
+                insert(cache, at(u64::from(level) * 1000 + low), &words);
+            }
+        }
+    }
+
+    #[test]
+    fn a_budget_is_kept_but_for_the_top_two_levels() {
+        let page = {
+            let cache = IndexCache::new();
+            insert(&cache, at(0), &words(0, 0, 10, 1));
+            cache.bytes()
+        };
+        // 16 pages of level 1, 4 of level 2, one above.
+        for (budget, pages) in [(0, 5), (5 * page, 5), (8 * page, 8), (usize::MAX, 21)] {
+            let cache = IndexCache::with_budget(budget);
+            tree(&cache, 160, 3);
+            assert_eq!(
+                (cache.len(), cache.bytes()),
+                (pages, pages * page),
+                "{budget}"
+            );
+            for key in 0..160 {
+                assert!(cache.lookup(key, 1).is_some() && cache.lookup(key, 2).is_some());
+            }
+            let hits = (0..160).filter(|key| cache.lookup(*key, 0).unwrap().child_level == 0);
+            assert_eq!(hits.count(), (pages - 5) * 10);
+            // A tree that grows has other top levels.
+            cache.set_root(at(5000), 4);
+            assert_eq!(cache.len(), (budget / page).clamp(1, 21));
+        }
+        // A tree of two levels of inner pages is not below any.
+        let cache = IndexCache::with_budget(0);
+        tree(&cache, 160, 2);
+        assert_eq!(cache.len(), 20);
+    }
+
+    #[test]
+    fn what_is_looked_up_stays_and_a_smaller_cache_begins_with_a_part() {
+        let full = IndexCache::new();
+        tree(&full, 640, 4);
+        // Of 64 pages of level 1 and 16 of level 2 with 5 above: room for 20 of the 80.
+        let budget = full.bytes() / 85 * 25;
+        let (pages, bytes) = (Arc::clone(&full.pages.read()), full.bytes());
+        let small = IndexCache::prefilled_with_budget(pages, budget);
+        assert_eq!((small.len(), small.budget()), (25, budget));
+        let hot = [33, 234, 555];
+        for round in 0..1000 {
+            for key in hot {
+                if round > 0 {
+                    let hit = small.lookup(key, 0).unwrap();
+                    assert_eq!(hit.child_level, 0, "a hot page is there in round {round}");
+                } else {
+                    insert(
+                        &small,
+                        at(key),
+                        &words(0, key / 10 * 10, key / 10 * 10 + 10, 1),
+                    );
+                }
+            }
+            let other = round * 37 % 64 * 10;
+            insert(&small, at(other), &words(0, other, other + 10, 1));
+            assert!(small.bytes() <= budget);
+        }
+        // The one that it began with has not changed.
+        assert_eq!((full.len(), full.bytes()), (85, bytes));
     }
 }

@@ -13,24 +13,34 @@
 
 mod cache;
 mod error;
+#[cfg(any(test, feature = "faults"))]
+mod fault;
+mod format;
 mod inner;
 mod leaf;
 mod load;
 mod meta;
 pub mod page;
 mod reader;
+mod sherman;
+mod spares;
+mod split;
 #[cfg(test)]
 mod torn;
 pub mod tree;
 mod verify;
 mod walk;
 
-pub use cache::{CacheId, Hit, IndexCache, IndexPages};
+pub use cache::{CacheId, DEFAULT_CACHE_BYTES, Hit, IndexCache, IndexPages};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(any(test, feature = "faults"))]
+#[doc(hidden)]
+pub use fault::Fault;
+pub use format::{PageFormat, UnknownFormat};
 pub use inner::Inner;
 pub use leaf::Leaf;
 pub use load::{LoadOptions, LoadedTree, PageSink, TreePlan};
 pub use meta::TreeMeta;
 pub use page::{DEFAULT_PAGE_BYTES, PageLayout, PageView, Side};
-pub use tree::{Tree, TreeOptions, TreeStats};
+pub use tree::{GrowthStats, Tree, TreeOptions, TreeStats, Verbs};
 pub use verify::{Defect, Shape, verify};

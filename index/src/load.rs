@@ -9,8 +9,8 @@ use dmtree_cluster::{
 };
 
 use crate::{
-    DEFAULT_PAGE_BYTES, ErrorKind, IndexPages, PageLayout, PageView, Result, TreeMeta, inner, leaf,
-    page,
+    DEFAULT_PAGE_BYTES, ErrorKind, IndexPages, PageFormat, PageLayout, PageView, Result, TreeMeta,
+    inner, leaf, page,
 };
 
 /// Where bulk load writes to.
@@ -59,6 +59,8 @@ pub struct LoadOptions {
     pub fill: f64,
     /// Bytes of a page, see [`PageLayout::new`].
     pub page_bytes: u32,
+    /// How a page tells its readers that it is whole.
+    pub page_format: PageFormat,
     /// Bytes of a chunk: a multiple of 64, no less than a page.
     pub chunk_bytes: u64,
     /// Memory for pages beyond those of the load, in bytes over all servers; rounded up to chunks.
@@ -71,6 +73,7 @@ impl Default for LoadOptions {
         Self {
             fill: 0.8,
             page_bytes: DEFAULT_PAGE_BYTES,
+            page_format: PageFormat::Sound,
             chunk_bytes: DEFAULT_CHUNK_BYTES,
             spare_bytes: 0,
         }
@@ -108,10 +111,11 @@ impl TreePlan {
         let LoadOptions {
             fill,
             page_bytes,
+            page_format,
             chunk_bytes,
             spare_bytes,
         } = options;
-        let layout = PageLayout::new(page_bytes)?;
+        let layout = PageLayout::with_format(page_bytes, page_format)?;
         if !(fill > 0.0 && fill <= 1.0) {
             return refuse("fill", format!("{fill} is not above 0 and at most 1"));
         }

@@ -1,4 +1,5 @@
-//! Pages: geometry, header, and why a lock-free reader can trust what it read.
+//! Pages: geometry, header, and why a lock-free reader can trust what it read. (All of this is the format
+//! [`PageFormat::Sound`]; where Sherman's differs, and why it cannot be trusted, is told in `sherman.rs`.)
 //!
 //! A page is `page_bytes` of memory, seen as 8-byte words:
 //!
@@ -24,19 +25,35 @@
 //!
 //! 1. An **update** changes one aligned word, the value of an occupied slot, and nothing else. It needs no
 //!    version: whatever mix a READ brings, that word is one of the values the key had while it was read.
-//! 2. A **structural change** (whatever else is written: a slot filled or vacated, a split, fences, siblings)
-//!    makes the sequence word odd, then writes, then makes it the next even number: three steps of a
-//!    [`WriteBack`](dmtree_lock::WriteBack), in chain order (WRITE→WRITE) or by release stores. Sequence words
-//!    only grow, over all writers and lives of the memory; 64 bits do not wrap.
-//! 3. A **reader** sends one chain [READ sequence, READ page, READ sequence], or does the same by acquire loads,
+//! 2. An **insert into a free slot** writes the slot's two words first, then the next even number into the sequence
+//!    word, then the word of the bitmap with the slot's bit. In chain order (WRITE→WRITE) and within one WRITE
+//!    (increasing addresses: the sequence word is word 0), or by release stores.
+//! 3. A **structural change** (whatever else is written: a slot vacated, a split, fences, siblings)
+//!    makes the sequence word odd, then writes, then makes it the next even number. By verbs these are two WRITEs:
+//!    one of the page from the odd sequence word on (increasing addresses), one of the even sequence word. Sequence
+//!    words only grow, over all writers and lives of the memory; 64 bits do not wrap.
+//! 4. A **reader** sends one chain [READ sequence, READ page, READ sequence], or does the same by acquire loads,
 //!    and accepts when both sequence words are equal and even ([`settled`]).
 //!
 //! *Claim*: what is accepted is the page as it was at every instant between the two sequence samples, but for
-//! values, each of which is its own at some instant in between. *Proof*: let the samples be taken at t₁ and t₂;
-//! all words of the body are read in [t₁, t₂] (READ→READ). Both samples are the even number s, and the word only
-//! grows, so it is s throughout [t₁, t₂]. Suppose a structural change writes some body word at t in [t₁, t₂]. It
-//! made the sequence odd before t, so before t₁, and makes it even after its last body word, so after t: the
-//! word is odd at t₁. Contradiction; nothing but values changes in [t₁, t₂]. ∎
+//! values, each of which is its own at some instant in between, and for at most one key that an insert has put in
+//! meanwhile: it is there with its value, or not at all. *Proof*: let the samples be taken at t₁ and t₂; all words of
+//! the body are read in [t₁, t₂] (READ→READ). Both samples are the even number s, and the word only grows, so it is s
+//! throughout [t₁, t₂].
+//!
+//! Suppose a structural change writes some body word at t in [t₁, t₂]. It made the sequence odd before t, so before
+//! t₁, and makes it even after its last body word, so after t: the word is odd at t₁. Contradiction.
+//!
+//! An insert writes its slot, makes the sequence word s', and sets the bit, in this order, at e < q < b. Is b in
+//! [t₁, t₂], then so is not q, since the word would change: q < t₁, s' = s, and all of the slot was written before t₁;
+//! the bit is one word, read at one instant. Is the bit set by no insert in [t₁, t₂], then a slot that is written in
+//! [t₁, t₂] is free throughout, and nobody looks at it. There are not two inserts with their b in [t₁, t₂], for the
+//! second one's q would be, too. And until b the new entry's value is the one that was inserted: to update it takes
+//! the lock. ∎
+//!
+//! A removal is a structural change, since a slot whose bit was cleared after the last sequence word of its page could
+//! be filled again while a reader still has the old bit. And of the six orders of an insert's steps no other one is
+//! sound: `torn.rs` tries them.
 //!
 //! The holder of the lock reads by one plain READ: nobody else writes.
 //!
@@ -55,7 +72,7 @@
 
 use dmtree_cluster::GlobalAddr;
 
-use crate::{ErrorKind, Result, inner::Inner, leaf::Leaf};
+use crate::{ErrorKind, PageFormat, Result, inner::Inner, leaf::Leaf, sherman};
 
 /// Bytes of a page where nothing else is said (Sherman, SIGMOD 2022, section 5.1).
 pub const DEFAULT_PAGE_BYTES: u32 = 1024;
@@ -87,18 +104,33 @@ const LEVEL_MASK: u64 = 0xff;
 /// Geometry of a tree's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    words: usize,
-    bitmap_words: usize,
-    leaf_slots: usize,
-    inner_slots: usize,
+    format: PageFormat,
+    // Small, since it goes wherever a page goes.
+    words: u16,
+    bitmap_words: u16,
+    leaf_slots: u16,
+    inner_slots: u16,
 }
 
+const _: () = assert!(size_of::<PageLayout>() <= 16 && MAX_PAGE_BYTES / 8 <= u16::MAX as u32);
+
 impl PageLayout {
+    /// Words of a page of [`DEFAULT_PAGE_BYTES`].
+    pub(crate) const DEFAULT_WORDS: usize = DEFAULT_PAGE_BYTES as usize / 8;
+
+    /// Pages of `page_bytes` bytes in the format that is sound.
+    ///
+    /// # Errors
+    /// As [`PageLayout::with_format`].
+    pub fn new(page_bytes: u32) -> Result<Self> {
+        Self::with_format(page_bytes, PageFormat::Sound)
+    }
+
     /// Pages of `page_bytes` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::Options`] when it is not a multiple of 64 from [`MIN_PAGE_BYTES`] to [`MAX_PAGE_BYTES`].
-    pub fn new(page_bytes: u32) -> Result<Self> {
+    pub fn with_format(page_bytes: u32, format: PageFormat) -> Result<Self> {
         if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_bytes)
             || !page_bytes.is_multiple_of(64)
         {
@@ -110,21 +142,51 @@ impl PageLayout {
             }
             .into());
         }
-        Ok(Self::of_words(page_bytes as usize / 8))
+        Ok(Self::of_words(page_bytes as usize / 8, format))
     }
 
-    const fn of_words(words: usize) -> Self {
+    const fn of_words(words: usize, format: PageFormat) -> Self {
+        match format {
+            PageFormat::Sound => Self::sound(words),
+            PageFormat::Sherman => {
+                let inner_slots = (words - INNER_HEADER - sherman::REAR_WORDS) / ENTRY_WORDS;
+                Self::made_of(format, words, 0, sherman::slots(words), inner_slots)
+            }
+        }
+    }
+
+    const fn sound(words: usize) -> Self {
         // The least bitmap that has a bit for each slot that then fits.
         let mut bitmap_words = 1;
         while (words - OCCUPANCY - bitmap_words) / ENTRY_WORDS > bitmap_words * 64 {
             bitmap_words += 1;
         }
+        let leaf_slots = (words - OCCUPANCY - bitmap_words) / ENTRY_WORDS;
+        let inner_slots = (words - INNER_HEADER) / ENTRY_WORDS;
+        let format = PageFormat::Sound;
+        Self::made_of(format, words, bitmap_words, leaf_slots, inner_slots)
+    }
+
+    /// The numbers are of a page of at most [`MAX_PAGE_BYTES`].
+    const fn made_of(
+        format: PageFormat,
+        words: usize,
+        bitmap_words: usize,
+        leaf_slots: usize,
+        inner_slots: usize,
+    ) -> Self {
         Self {
-            words,
-            bitmap_words,
-            leaf_slots: (words - OCCUPANCY - bitmap_words) / ENTRY_WORDS,
-            inner_slots: (words - INNER_HEADER) / ENTRY_WORDS,
+            format,
+            words: words as u16,
+            bitmap_words: bitmap_words as u16,
+            leaf_slots: leaf_slots as u16,
+            inner_slots: inner_slots as u16,
         }
+    }
+
+    /// Their format.
+    pub const fn format(&self) -> PageFormat {
+        self.format
     }
 
     /// Bytes of a page.
@@ -134,45 +196,49 @@ impl PageLayout {
 
     /// 8-byte words of a page.
     pub const fn words(&self) -> usize {
-        self.words
+        self.words as usize
     }
 
-    /// Words of a leaf's occupancy bitmap.
+    /// Words of a leaf's occupancy bitmap; none in Sherman's format.
     pub const fn bitmap_words(&self) -> usize {
-        self.bitmap_words
+        self.bitmap_words as usize
     }
 
     /// Keys that a leaf has room for.
     pub const fn leaf_slots(&self) -> usize {
-        self.leaf_slots
+        self.leaf_slots as usize
     }
 
     /// Children that an inner page has room for.
     pub const fn inner_slots(&self) -> usize {
-        self.inner_slots
+        self.inner_slots as usize
     }
 
     /// The word at which a leaf's slots begin.
     pub(crate) const fn leaf_header(&self) -> usize {
-        OCCUPANCY + self.bitmap_words
+        OCCUPANCY + self.bitmap_words as usize
     }
 }
 
 const _: () = {
-    let default = PageLayout::of_words(DEFAULT_PAGE_BYTES as usize / 8);
-    assert!(default.leaf_slots == 61 && default.bitmap_words == 1 && default.leaf_header() == 6);
-    assert!(default.leaf_header() + default.leaf_slots * ENTRY_WORDS == default.words);
+    let default = PageLayout::sound(PageLayout::DEFAULT_WORDS);
+    assert!(
+        default.leaf_slots() == 61 && default.bitmap_words() == 1 && default.leaf_header() == 6
+    );
+    assert!(default.leaf_header() + default.leaf_slots() * ENTRY_WORDS == default.words());
     // At most 20 bytes a key in leaves filled to 0.9.
-    assert!(default.page_bytes() <= 20 * (default.leaf_slots as u64 * 9 / 10));
+    assert!(default.page_bytes() <= 20 * (default.leaf_slots() as u64 * 9 / 10));
     // Any size: what is there fits, each slot has its bit, and a split leaves both halves room.
     let mut words = MIN_PAGE_BYTES as usize / 8;
     while words <= MAX_PAGE_BYTES as usize / 8 {
-        let layout = PageLayout::of_words(words);
-        assert!(layout.leaf_slots <= layout.bitmap_words * 64 && layout.leaf_slots >= 4);
-        assert!(layout.leaf_header() + layout.leaf_slots * ENTRY_WORDS <= words);
+        let layout = PageLayout::sound(words);
+        assert!(layout.leaf_slots() <= layout.bitmap_words() * 64 && layout.leaf_slots() >= 4);
+        assert!(layout.leaf_header() + layout.leaf_slots() * ENTRY_WORDS <= words);
         assert!(
-            INNER_HEADER + layout.inner_slots * ENTRY_WORDS <= words && layout.inner_slots >= 4
+            INNER_HEADER + layout.inner_slots() * ENTRY_WORDS <= words && layout.inner_slots() >= 4
         );
+        let sherman = PageLayout::of_words(words, PageFormat::Sherman);
+        assert!(sherman.leaf_slots() >= 4 && sherman.inner_slots() >= 4);
         words += 8;
     }
 };
@@ -206,7 +272,7 @@ impl<'a> PageView<'a> {
     /// # Panics
     /// When `words` are not as many as `layout` says.
     pub fn parse(layout: PageLayout, words: &'a [u64]) -> std::result::Result<Self, &'static str> {
-        assert_eq!(words.len(), layout.words, "a page's words");
+        assert_eq!(words.len(), layout.words(), "a page's words");
         if words[TAG] & !LEVEL_MASK != MAGIC {
             return Err("it bears no page's tag");
         }
@@ -215,15 +281,33 @@ impl<'a> PageView<'a> {
             return Err("its level is beyond any tree's");
         }
         // Entries are counted on: none may be beyond the page, and a descent needs one to go on.
-        if view.level() > 0 && !(1..=layout.inner_slots as u64).contains(&words[OCCUPANCY]) {
+        if view.level() > 0 && !(1..=u64::from(layout.inner_slots)).contains(&words[OCCUPANCY]) {
             return Err("its number of entries is impossible");
         }
         Ok(view)
     }
 
+    /// Its geometry.
+    pub(crate) fn layout(&self) -> &PageLayout {
+        &self.layout
+    }
+
+    /// Its words.
+    pub(crate) fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
     /// The sequence word, as it was when the body was read.
     pub fn seq(&self) -> u64 {
         self.words[SEQ]
+    }
+
+    /// Whether nobody is in the middle of changing it, as far as the page itself can tell.
+    pub fn is_settled(&self) -> bool {
+        match self.layout.format {
+            PageFormat::Sound => self.seq() & 1 == 0,
+            PageFormat::Sherman => sherman::is_settled(self.words),
+        }
     }
 
     /// 0 for leaves.

@@ -8,7 +8,7 @@ use dmtree_cluster::{
 use dmtree_lock::DataPath;
 
 use crate::page::{PageLayout, SEQ, settled};
-use crate::{PageView, Result};
+use crate::{PageFormat, PageView, Result, sherman};
 
 /// Reads pages into memory that is reused from one page to the next.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct PageReader {
     page: Box<[u64]>,
     /// Reads that did not settle, over the reader's life.
     torn: u64,
+    /// READs that lock-free reads have sent, over the reader's life.
+    verbs: u64,
 }
 
 impl PageReader {
@@ -29,6 +31,7 @@ impl PageReader {
             chain: Chain::new(),
             page,
             torn: 0,
+            verbs: 0,
         }
     }
 
@@ -37,12 +40,18 @@ impl PageReader {
         self.torn
     }
 
+    /// How many READs were sent to read pages without their locks.
+    pub(crate) fn verbs(&self) -> u64 {
+        self.verbs
+    }
+
     /// Whether `ep` reaches the page by CPU.
-    fn by_cpu<E: Endpoint>(ep: &E, page: GlobalAddr, path: DataPath) -> bool {
+    pub(crate) fn by_cpu<E: Endpoint>(ep: &E, page: GlobalAddr, path: DataPath) -> bool {
         path == DataPath::Cpu && ep.node() == page.node()
     }
 
-    /// Reads a page without its lock: as it was at one instant, but for values ([`crate::page`], the claim).
+    /// Reads a page without its lock: as it was at one instant, but for values and a key that is being added
+    /// ([`crate::page`], the claim). In Sherman's format: as `sherman.rs` tells, and no better.
     ///
     /// Reads again while a structural change is under way, within the endpoint's bounds on waiting.
     pub(crate) async fn read_settled<E: Endpoint>(
@@ -52,41 +61,62 @@ impl PageReader {
         path: DataPath,
     ) -> Result<std::result::Result<PageView<'_>, &'static str>> {
         let by_cpu = Self::by_cpu(ep, addr, path);
+        let sampled = self.layout.format() == PageFormat::Sound;
         let seq = addr.word(SEQ as u64);
         let mut waiting: Option<Waiting> = None;
         let words = loop {
-            let (before, after, slot) = if by_cpu {
+            let (samples, slot) = if !by_cpu {
+                // READ→READ is ordered within a chain: the body is read between the two samples.
+                self.chain.clear();
+                let before = sampled.then(|| self.chain.read(seq, 8));
+                let body = self.chain.read(addr, self.layout.page_bytes() as usize);
+                let after = sampled.then(|| self.chain.read(seq, 8));
+                ep.execute(&mut self.chain).await?;
+                self.verbs += self.chain.verbs().len() as u64;
+                let value = |slot| self.chain.value(slot);
+                (before.map(value).zip(after.map(value)), Some(body))
+            } else if sampled {
                 // Acquire loads, in program order: the body is read between the two samples.
                 let before = ep.load(seq, Ordering::Acquire).await?;
                 ep.load_words(addr, &mut self.page).await?;
-                (before, ep.load(seq, Ordering::Acquire).await?, None)
+                let after = ep.load(seq, Ordering::Acquire).await?;
+                (Some((before, after)), None)
             } else {
-                // READ→READ is ordered within a chain: the body is read between the two samples.
-                self.chain.clear();
-                let before = self.chain.read(seq, 8);
-                let body = self.chain.read(addr, self.layout.page_bytes() as usize);
-                let after = self.chain.read(seq, 8);
-                ep.execute(&mut self.chain).await?;
-                (
-                    self.chain.value(before),
-                    self.chain.value(after),
-                    Some(body),
-                )
+                ep.load_words(addr, &mut self.page).await?;
+                (None, None)
             };
-            if settled(before, after) {
+            let is_settled = match samples {
+                Some((before, after)) => settled(before, after),
+                None => sherman::is_settled(self.words(slot)),
+            };
+            if is_settled {
                 break self.words(slot);
             }
-            self.torn += 1;
-            waiting
-                .get_or_insert_with(|| Waiting::new(ep, addr))
-                .go_on(ep)?;
+            self.again(ep, addr, &mut waiting)?;
         };
         Ok(PageView::parse(self.layout, words))
     }
 
+    /// To be called after a read that cannot be used, and before the next one: counts it, and bounds the wait.
+    pub(crate) fn again<E: Endpoint>(
+        &mut self,
+        ep: &E,
+        page: GlobalAddr,
+        waiting: &mut Option<Waiting>,
+    ) -> Result<()> {
+        self.torn += 1;
+        waiting
+            .get_or_insert_with(|| Waiting::new(ep, page))
+            .go_on(ep)
+    }
+
     /// Reads a page whose lock the client holds, so that nobody else writes it, and spends the CPU time of a search
     /// of it.
-    pub(crate) async fn search_held<E: Endpoint>(
+    ///
+    /// Each `Caller` has a copy of its own: with one for all, the compiler calls it where it could be part of the
+    /// caller's future, and an update takes 140 instructions more.
+    #[allow(clippy::extra_unused_type_parameters)] // See above.
+    pub(crate) async fn search_held<E: Endpoint, Caller>(
         &mut self,
         ep: &E,
         addr: GlobalAddr,
@@ -114,7 +144,8 @@ impl PageReader {
 }
 
 /// A reader's wait for a structural change to end.
-struct Waiting {
+#[derive(Debug)]
+pub(crate) struct Waiting {
     since: u64,
     reported: bool,
     page: GlobalAddr,

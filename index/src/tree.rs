@@ -8,32 +8,56 @@
 //! * **update** takes effect when the word of the value is written, under the lock of the leaf whose fences
 //!   cover the key (checked under the lock); it returns after that write has completed. Updates of one key are
 //!   ordered by that lock. An update that finds no key takes effect while it holds the lock.
-//! * **get** takes effect at the instant at which the value's word was read, or, when the key is not there, at
-//!   any instant between the two sequence samples: by the claim at [`crate::page`] the leaf's fences and keys
-//!   are the same throughout, so the leaf is the responsible one, and it holds the key or does not, at that
-//!   instant. A key that is only being updated never changes its slot, so that it is never "not there".
-//!   Both instants lie within the call, and verbs agree on the word's values: a completed WRITE is seen by every
+//! * **insert** holds the same lock. Of a key that is there it is an update. Into a free slot it takes effect when the
+//!   word of the bitmap is written. With a split it takes effect when the page that was there becomes settled again:
+//!   the new page has been written before and nobody could know it, and no reader accepts the old one in between.
+//!   Who finds the key absent under the lock is the one that adds it.
+//! * **get** takes effect at one of the instants between its two sequence samples. By the claim at [`crate::page`]
+//!   the leaf's fences and keys are the same throughout, but for at most one key that an insert adds at an instant b.
+//!   So the leaf is the responsible one throughout, and
+//!   - a key that is there throughout has, at the instant at which its value's word was read, that value: it never
+//!     changes its slot while it is only updated, so that it is never "not there";
+//!   - the key that is added at b is found if its bit was read after b, and then with a value that it had at that
+//!     instant or, if its value's word was read before b, had at b; otherwise it was not there when its bit was read;
+//!   - any other key is not there throughout.
+//!
+//!   A get that comes to a leaf while it is split waits until it is settled; one that has come before, and accepted
+//!   it, has taken effect before; one that comes after finds the new fence and moves right, to a page that is whole
+//!   for everybody ([`insert`](Tree::insert) waits for that before it points to it).
+//!
+//!   The instants lie within the call, and verbs agree on the words' values: a completed WRITE is seen by every
 //!   later verb, and so is a CPU store by everybody once the lock that it was made under has been released.
 //!
 //! The one case that the contract does not grant is a get **by CPU**, [`TreeOptions::read_path`]: a completed
-//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update
-//! returned may still find the value before. It finds some value the key has had, never a mix and never nothing;
-//! but it is not linearizable, and this is why gets of a leaf use verbs (loopback) unless the option says
-//! otherwise. Holders of a lock do not have the problem: what the lock hands them carries the previous holder's
-//! write-back with it.
+//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update or insert
+//! returned may still find what was before. What it finds the key has been at some time, a value or absent, and never a
+//! mix: stores to the sequence word are seen in order, and with each what its writer has written before it. But it is not
+//! linearizable, and this is why gets of a leaf use verbs (loopback) unless the option says otherwise. Holders of a lock
+//! do not have the problem: what the lock hands them carries the previous holder's write-back with it, and a new page is
+//! visible to everybody before anybody can lock it.
 //!
-//! Above the leaves nothing has to be fresh: whatever inner page a descent saw, the fences of the leaf decide.
+//! Above the leaves nothing has to be fresh: whatever inner page a descent saw, the fences of the leaf decide. This is
+//! also why it does not matter when, or in which order, splits are told to the levels above.
+
+mod climb;
+mod insert;
+mod root;
+mod stats;
 
 use std::sync::Arc;
 
-use dmtree_cluster::{Endpoint, GlobalAddr};
+pub use stats::{GrowthStats, TreeStats, Verbs};
+
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol, LockTable, WriteBack};
 
 use crate::cache::{Foresight, Hit};
-use crate::leaf::value_word;
 use crate::reader::PageReader;
+use crate::sherman::ENTRY_SPAN;
+use crate::spares::Spares;
+use crate::split::Images;
 use crate::walk::{Away, Onward, Position, Via, Walk};
-use crate::{IndexCache, Result, TreeMeta};
+use crate::{IndexCache, Result, TreeMeta, leaf};
 
 /// CPU time to search a page of 1 KB, in nanoseconds: assumed (16 lines, not in the core's own cache).
 pub const DEFAULT_SEARCH_NS: u64 = 100;
@@ -68,29 +92,50 @@ impl TreeOptions {
     }
 }
 
-/// What a handle has met so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeStats {
-    /// Inner pages that were not in the cache and had to be read.
-    pub inner_reads: u64,
-    /// READs of the root word.
-    pub root_reads: u64,
-    /// Siblings followed.
-    pub moves: u64,
-    /// Descents begun anew because a pointer led to a page that cannot lead to the key.
-    pub restarts: u64,
-    /// Cached pages dropped as out of date.
-    pub stale: u64,
-    /// Lock-free reads made again because a structural change was under way.
-    pub torn_reads: u64,
-}
-
 /// What [`Tree::hint`] has found out, by the operation that it is for.
 #[derive(Debug, Default)]
 struct Hints {
     this: Option<(Foresight, Hit)>,
     next: Option<(Foresight, Hit)>,
     later: Option<Foresight>,
+}
+
+/// Names [`PageReader::search_held`]'s callers.
+struct Update;
+struct Insert;
+struct Climb;
+
+/// What it takes to make the tree grow.
+#[derive(Debug)]
+struct Growth {
+    spares: Spares,
+    images: Images,
+    #[cfg(any(test, feature = "faults"))]
+    fault: Option<crate::Fault>,
+}
+
+/// Whether `tree` is to make the mistake `$fault`: never in production builds, where nothing is left of it.
+macro_rules! sabotaged {
+    ($tree:expr, $fault:ident) => {{
+        #[cfg(any(test, feature = "faults"))]
+        let sabotaged = $tree.growth.fault == Some(crate::Fault::$fault);
+        #[cfg(not(any(test, feature = "faults")))]
+        let sabotaged = false;
+        sabotaged
+    }};
+}
+use sabotaged;
+
+impl Growth {
+    fn new(meta: &TreeMeta, client: ClientId) -> Self {
+        let (heap, layout) = (Arc::clone(meta.heap()), *meta.layout());
+        Self {
+            spares: Spares::new(heap, layout.page_bytes(), client.0 as usize),
+            images: Images::new(layout),
+            #[cfg(any(test, feature = "faults"))]
+            fault: None,
+        }
+    }
 }
 
 /// One client's handle on a tree.
@@ -105,6 +150,7 @@ pub struct Tree<E, L> {
     reader: PageReader,
     stats: TreeStats,
     hints: Hints,
+    growth: Growth,
 }
 
 impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
@@ -120,6 +166,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         options: TreeOptions,
     ) -> Self {
         let reader = PageReader::new(*meta.layout());
+        let growth = Growth::new(&meta, ep.client());
         Self {
             ep,
             lock,
@@ -130,12 +177,20 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             reader,
             stats: TreeStats::default(),
             hints: Hints::default(),
+            growth,
         }
     }
 
     /// The client's endpoint.
     pub fn endpoint(&self) -> &E {
         &self.ep
+    }
+
+    /// Makes inserts commit `fault` from now on.
+    #[cfg(any(test, feature = "faults"))]
+    #[doc(hidden)]
+    pub fn sabotage(&mut self, fault: crate::Fault) {
+        self.growth.fault = Some(fault);
     }
 
     /// What the handle has met so far.
@@ -181,8 +236,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// endpoint's bounds on waiting; [`crate::ErrorKind::BadPage`] and [`crate::ErrorKind::Astray`] when memory holds
     /// no tree.
     pub async fn get(&mut self, key: u64) -> Result<Option<u64>> {
-        let mut walk = Walk::new(key);
-        let mut at = self.descend(&mut walk).await?;
+        let (mut walk, mut waiting) = (Walk::new(key), None);
+        let mut at = self.descend(&mut walk, 0).await?;
         loop {
             self.meta.check(at.page)?;
             let page = self
@@ -191,8 +246,13 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 .await?;
             work(&self.ep, self.options.search_ns).await;
             match at.arrive_at_leaf(page, key) {
-                Ok(leaf) => return Ok(leaf.find(key).map(|slot| leaf.value(slot))),
-                Err(away) => at = self.go_on(&mut walk, at, away).await?,
+                Ok(leaf) => match leaf.find(key) {
+                    Some(slot) if !leaf.is_whole(slot) => {
+                        self.reader.again(&self.ep, at.page, &mut waiting)?;
+                    }
+                    slot => return Ok(slot.map(|slot| leaf.value(slot))),
+                },
+                Err(away) => at = self.go_on(&mut walk, at, away, 0).await?,
             }
         }
     }
@@ -205,7 +265,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// written, and the lock counts as held.
     pub async fn update(&mut self, key: u64, value: u64) -> Result<bool> {
         let mut walk = Walk::new(key);
-        let mut at = self.descend(&mut walk).await?;
+        let mut at = self.descend(&mut walk, 0).await?;
         loop {
             self.meta.check(at.page)?;
             let guard = self
@@ -214,7 +274,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 .await?;
             let read = self
                 .reader
-                .search_held(
+                .search_held::<_, Update>(
                     &self.ep,
                     at.page,
                     self.options.data_path,
@@ -233,8 +293,9 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             let away = match at.arrive_at_leaf(page, key) {
                 Ok(leaf) => match leaf.find(key) {
                     Some(slot) => {
-                        let word = at.page.word(value_word(self.meta.layout(), slot) as u64);
-                        let writes = &[(word, &[value][..])];
+                        let mut scratch = [0; ENTRY_SPAN];
+                        let (word, words) = leaf::replace(&leaf, slot, value, &mut scratch);
+                        let writes = &[(at.page.word(word), words)];
                         let write_back = WriteBack {
                             path: self.options.data_path,
                             writes,
@@ -250,17 +311,31 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             match away {
                 None => return Ok(false),
                 // No lock is held while another is taken.
-                Some(away) => at = self.go_on(&mut walk, at, away).await?,
+                Some(away) => at = self.go_on(&mut walk, at, away, 0).await?,
             }
         }
     }
 
-    /// Goes from the root, or from the lowest page that the cache knows, to the leaf that should have the key.
-    async fn descend(&mut self, walk: &mut Walk) -> Result<Position> {
-        let mut at = self.start(walk.key).await?;
-        while at.level != Some(0) {
+    /// Goes from the root, or from the lowest page that the cache knows, to the page of level `floor` that should
+    /// be responsible for the key; to the root where that is of a lower level.
+    async fn descend(&mut self, walk: &mut Walk, floor: u8) -> Result<Position> {
+        let at = self.start(walk.key, floor).await?;
+        if at.level.is_some_and(|level| level <= floor) {
+            return Ok(at);
+        }
+        self.descend_from(walk, at, floor).await
+    }
+
+    /// As [`Tree::descend`], from the page at `at` on.
+    async fn descend_from(
+        &mut self,
+        walk: &mut Walk,
+        mut at: Position,
+        floor: u8,
+    ) -> Result<Position> {
+        while at.level.is_none_or(|level| level > floor) {
             self.meta.check(at.page)?;
-            // A page that was allocated a moment ago may not be visible to the CPU yet.
+            // What the CPU sees of an inner page may be late, and lead astray once.
             let path = if walk.restarts == 0 {
                 self.options.data_path
             } else {
@@ -274,7 +349,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 Err(away) => {
                     at = match self.leave(walk, &at, away)? {
                         Onward::Right(at) => at,
-                        Onward::Restart => self.start(walk.key).await?,
+                        Onward::Restart => self.start(walk.key, floor).await?,
                     };
                     continue;
                 }
@@ -282,25 +357,24 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             if at.via == Via::Root {
                 self.cache.set_root(at.page, page.level());
             }
+            let level = Some(page.level());
             at = match (page.inner(), self.cache.insert(at.page, &page)) {
-                (Some(inner), Some(id)) => Position::new(
+                (Some(inner), Some(id)) if level > Some(floor) => Position::new(
                     inner.child(walk.key),
                     Some(page.level() - 1),
                     Via::Parent(id),
                 ),
-                // The root is a leaf.
-                _ => Position {
-                    level: Some(0),
-                    ..at
-                },
+                // The root is as low as that.
+                _ => Position { level, ..at },
             };
         }
         Ok(at)
     }
 
-    /// Where a descent begins.
-    async fn start(&mut self, key: u64) -> Result<Position> {
+    /// Where a descent to level `floor` begins.
+    async fn start(&mut self, key: u64, floor: u8) -> Result<Position> {
         work(&self.ep, self.options.lookup_ns).await;
+        // Taken by the operation's first descent, which is to the leaf.
         let foreseen = self.hints.this.take();
         let foreseen = foreseen
             .filter(|(foreseen, _)| foreseen.key == key && self.cache.is_as_foreseen(foreseen));
@@ -312,7 +386,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
                 }
                 Some(hit)
             }
-            None => self.cache.lookup(key, 0),
+            None => self.cache.lookup(key, floor),
         };
         if let Some(hit) = hit {
             return Ok(Position::new(
@@ -337,6 +411,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             Via::KnownRoot => self.cache.forget_root(at.page),
             Via::Root | Via::Sibling => {}
         }
+        self.stats.no_page += u64::from(matches!(away, Away::NoPage(_)));
         let onward = walk.leave(at, away)?;
         match onward {
             Onward::Right(_) => self.stats.moves += 1,
@@ -345,11 +420,17 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         Ok(onward)
     }
 
-    /// Goes on from a leaf that is not the one for the key.
-    async fn go_on(&mut self, walk: &mut Walk, at: Position, away: Away) -> Result<Position> {
+    /// Goes on from a page of level `floor` that is not the one for the key.
+    async fn go_on(
+        &mut self,
+        walk: &mut Walk,
+        at: Position,
+        away: Away,
+        floor: u8,
+    ) -> Result<Position> {
         match self.leave(walk, &at, away)? {
             Onward::Right(at) => Ok(at),
-            Onward::Restart => self.descend(walk).await,
+            Onward::Restart => self.descend(walk, floor).await,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! [`verify()`]: whether memory holds a sound tree, looked at while nobody changes it.
 
+use std::collections::BTreeSet;
+
 use dmtree_cluster::GlobalAddr;
 
 use crate::page::{PageView, Side};
-use crate::{Result, TreeMeta};
+use crate::{Leaf, PageFormat, Result, TreeMeta};
 
 /// A page that breaks the tree's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +42,7 @@ type Child = (u64, GlobalAddr);
 /// * a level's pages, by their right siblings, are exactly the children that the level above names, in order;
 ///   their fences meet without a gap, from 0 to no upper bound, so that each key is reached from the root and
 ///   from the chain of leaves alike;
+/// * no page is in the tree twice;
 /// * separators ascend from the page's low fence and stay below its high fence;
 /// * keys lie within their leaf's fences, each once.
 ///
@@ -61,12 +64,16 @@ pub fn verify(
     let mut shape = Shape::default();
     let mut level: Option<u8> = None;
     let mut children = vec![(0, root)];
+    let mut seen = BTreeSet::new();
     loop {
         let mut below = Vec::new();
         for (index, (low, addr)) in children.iter().enumerate() {
             let defect = |what: String| Ok(Err(Defect { page: *addr, what }));
             if meta.check(*addr).is_err() {
                 return defect("it is not in the memory of the tree's pages".into());
+            }
+            if !seen.insert(*addr) {
+                return defect("it is in the tree twice".into());
             }
             read(*addr, &mut words)?;
             let page = match PageView::parse(*meta.layout(), &words) {
@@ -107,11 +114,14 @@ fn check_page(
             page.level()
         ));
     }
-    if !page.seq().is_multiple_of(2) {
-        return Err(format!(
-            "its sequence number {} is odd: a change did not end",
-            page.seq()
-        ));
+    if !page.is_settled() {
+        return Err(match page.layout().format() {
+            PageFormat::Sound => format!(
+                "its sequence number {} is odd: a change did not end",
+                page.seq()
+            ),
+            PageFormat::Sherman => "its front and rear versions differ".into(),
+        });
     }
     if page.low() != low {
         return Err(format!(
@@ -150,6 +160,10 @@ fn check_entries(page: &PageView<'_>, below: &mut Vec<Child>) -> std::result::Re
             return Err(format!("separator {last} is beyond it"));
         }
         return Ok(());
+    }
+    let torn = |leaf: Leaf<'_>| (0..page.layout().leaf_slots()).find(|slot| !leaf.is_whole(*slot));
+    if let Some(slot) = page.leaf().and_then(torn) {
+        return Err(format!("the versions of the entry in slot {slot} differ"));
     }
     let entries = page.leaf().into_iter().flat_map(|leaf| leaf.entries());
     let mut keys: Vec<u64> = entries.map(|(key, _)| key).collect();

@@ -58,7 +58,7 @@ impl Position {
         page: std::result::Result<PageView<'a>, &'static str>,
         key: u64,
     ) -> std::result::Result<PageView<'a>, Away> {
-        let page = page.map_err(Away::Astray)?;
+        let page = page.map_err(Away::NoPage)?;
         if self.level.is_some_and(|level| level != page.level()) {
             return Err(Away::Astray("it has another level than its parent says"));
         }
@@ -88,6 +88,8 @@ pub(crate) enum Away {
     Right(GlobalAddr),
     /// It cannot lead to the key, for this reason.
     Astray(&'static str),
+    /// There is no page, for this reason.
+    NoPage(&'static str),
 }
 
 /// Whether a walk goes on to the right or begins anew.
@@ -121,7 +123,7 @@ impl Walk {
     pub(crate) fn leave(&mut self, at: &Position, away: Away) -> Result<Onward> {
         match away {
             Away::Right(right) => self.right(at, right),
-            Away::Astray(why) => self.restart(at, why),
+            Away::Astray(why) | Away::NoPage(why) => self.restart(at, why),
         }
     }
     /// A remembered root with a sibling is the root no more: there may be a whole tree above it. But a root

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use common::{Cluster, LOCKS, PATHS, Setup};
+use common::{Cluster, LOCKS, PATHS, Setup, Telling};
 use dmtree_cluster::{Endpoint, NodeId};
 use dmtree_index::{IndexCache, TreeOptions};
 use dmtree_lock::DataPath;
@@ -48,8 +48,9 @@ fn run(setup: &Setup, options: TreeOptions) -> Vec<Op> {
     let caches: Vec<_> = (0..setup.nodes).map(cache).collect();
     let first = (0..KEYS).map(|index| Op {
         key: key(index),
-        value: initial(index),
+        value: Some(initial(index)),
         write: true,
+        adds: false,
         begin: 0,
         end: 0,
     });
@@ -82,8 +83,9 @@ fn run(setup: &Setup, options: TreeOptions) -> Vec<Op> {
                 };
                 ops.borrow_mut().push(Op {
                     key,
-                    value,
+                    value: Some(value),
                     write,
+                    adds: false,
                     begin,
                     end: ep.now(),
                 });
@@ -101,8 +103,9 @@ fn run(setup: &Setup, options: TreeOptions) -> Vec<Op> {
     let ended = cluster.sim.now_ns() + 1;
     let last = pairs.into_iter().map(|(key, value)| Op {
         key,
-        value,
+        value: Some(value),
         write: false,
+        adds: false,
         begin: ended,
         end: ended,
     });
@@ -114,14 +117,6 @@ fn run(setup: &Setup, options: TreeOptions) -> Vec<Op> {
 /// Runs `seeds` of `lock`, and tells the seed that fails.
 fn each_seed(lock: &'static str, options: TreeOptions, seeds: u64, check: impl Fn(u64, &[Op])) {
     for seed in 0..seeds {
-        struct Telling<'a>(&'a str, TreeOptions, u64);
-        impl Drop for Telling<'_> {
-            fn drop(&mut self) {
-                if std::thread::panicking() {
-                    eprintln!("failed: lock {}, seed {}, {:?}", self.0, self.2, self.1);
-                }
-            }
-        }
         let _telling = Telling(lock, options, seed);
         check(seed, &run(&Setup::new(lock).seeded(seed), options));
     }

@@ -55,7 +55,7 @@ fn options(page_bytes: u32, fill: f64, chunk_bytes: u64) -> LoadOptions {
         fill,
         page_bytes,
         chunk_bytes,
-        spare_bytes: 0,
+        ..LoadOptions::default()
     }
 }
 
@@ -346,6 +346,12 @@ fn the_check_finds_damage() {
         ("ascend", loaded.root, slots + 2, 0),
         ("memory", loaded.root, slots + 1, 64),
         ("memory", loaded.root, slots + 1, u64::MAX),
+        (
+            "in the tree twice",
+            loaded.root,
+            slots + 1,
+            loaded.root.to_bits(),
+        ),
     ];
     for (what, page, word, value) in damage {
         let mut memory = Memory(sound.0.clone());

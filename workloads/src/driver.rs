@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use dmtree_cluster::{ClientId, Endpoint, NodeId};
-use dmtree_index::Tree;
+use dmtree_index::{GrowthStats, Tree};
 use dmtree_lock::LockProtocol;
 use rand::RngExt;
 
@@ -25,6 +25,22 @@ const COUNTER_BITS: u32 = 40;
 
 /// The largest client whose values differ from every other's and from the loaded ones.
 pub const MAX_CLIENTS: u64 = (1 << (64 - COUNTER_BITS)) - 2;
+
+/// Bits of a key that tell it from the loaded one before it.
+const GAP_BITS: u32 = 24;
+
+const _: () = assert!(crate::settings::MAX_KEYS <= 1 << (64 - GAP_BITS));
+
+/// Key number `index` of those that are loaded.
+pub fn loaded_key(index: u64) -> u64 {
+    index << GAP_BITS
+}
+
+/// A key between loaded key number `index` and the next one, by 24 bits of `random`: nearly always one that nobody has
+/// added yet.
+fn key_behind(index: u64, random: u64) -> u64 {
+    loaded_key(index) + 1 + random % ((1 << GAP_BITS) - 1)
+}
 
 /// The value that `client` writes in its update number `counter`: nobody else's, and none of those
 /// loaded, which are below 2^40.
@@ -88,6 +104,7 @@ pub struct Outcome {
     /// Counted operations that have begun and not ended.
     in_flight: Cell<u64>,
     failures: RefCell<Vec<(ClientId, ClientFailure)>>,
+    growth: RefCell<GrowthStats>,
 }
 
 impl Outcome {
@@ -107,6 +124,11 @@ impl Outcome {
     /// The latencies of local and of remote clients so far.
     pub fn latencies(&self) -> (Latencies, Latencies) {
         (self.local.borrow().clone(), self.remote.borrow().clone())
+    }
+
+    /// What the inserts of clients that have ended have done, those that do not count included.
+    pub fn growth(&self) -> GrowthStats {
+        *self.growth.borrow()
     }
 
     fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
@@ -156,11 +178,19 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
     let offset = rng.random_range(0..=task.schedule.stagger_ns);
     tree.endpoint().sleep(offset).await;
     let mut updates = 0;
-    let mut draw = || (task.keys.draw(&mut rng), task.mix.draw(&mut rng));
+    let mut draw = || {
+        let (index, operation) = (task.keys.draw(&mut rng), task.mix.draw(&mut rng));
+        let key = match operation {
+            Operation::Insert => key_behind(index, rng.random()),
+            Operation::Update | Operation::Get => loaded_key(index),
+        };
+        (key, operation)
+    };
     let mut upcoming = [draw(), draw()];
     loop {
         let begin = tree.endpoint().now();
         if outcome.is_over(&task.schedule, begin) {
+            *outcome.growth.borrow_mut() += tree.stats().growth;
             return;
         }
         let counts = task.schedule.counts(begin);
@@ -175,6 +205,12 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
             Operation::Update => {
                 updates += 1;
                 tree.update(key, unique_value(client, updates)).await
+            }
+            Operation::Insert => {
+                updates += 1;
+                // Also that it replaced a value is as it may be.
+                let value = unique_value(client, updates);
+                tree.insert(key, value).await.map(|_| true)
             }
             Operation::Get => tree.get(key).await.map(|value| value.is_some()),
         };
@@ -213,6 +249,26 @@ mod tests {
                 assert!(seen.insert(value));
             }
         }
+    }
+
+    #[test]
+    fn added_keys_are_between_loaded_ones() {
+        for index in [0, 1, crate::settings::MAX_KEYS - 1] {
+            for random in [
+                0,
+                1,
+                1 << 23,
+                (1 << GAP_BITS) - 2,
+                (1 << GAP_BITS) - 1,
+                u64::MAX,
+            ] {
+                let key = key_behind(index, random);
+                assert!(key > loaded_key(index) && key - loaded_key(index) < 1 << GAP_BITS);
+            }
+        }
+        assert!(
+            loaded_key(crate::settings::MAX_KEYS - 1) > loaded_key(crate::settings::MAX_KEYS - 2)
+        );
     }
 
     #[test]

@@ -10,23 +10,26 @@ use rand::{Rng, RngExt};
 pub enum Operation {
     /// Gives a key that is there a new value.
     Update,
+    /// Adds a key next to one that was loaded.
+    Insert,
     /// Asks for a key's value.
     Get,
 }
 
 impl Operation {
-    const ALL: [Operation; 2] = [Operation::Update, Operation::Get];
+    const ALL: [Operation; 3] = [Operation::Update, Operation::Insert, Operation::Get];
 
     /// Its word on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Update => "update",
+            Operation::Insert => "insert",
             Operation::Get => "get",
         }
     }
 }
 
-/// Operations and their shares: `update`, `get`, `update:50,get:50`.
+/// Operations and their shares: `update`, `insert`, `get`, `update:50,get:50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Shares in the order they were typed; their sum is above 0.
@@ -38,10 +41,12 @@ pub struct Mix {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MixError {
     /// An operation that does not exist.
-    #[error("no operation is called {0:?}; there are update and get")]
+    #[error("no operation is called {0:?}; there are update, insert and get")]
     Unknown(String),
     /// A share that is no number, or a mix of nothing.
-    #[error("{0:?} is no mix; write for example update, get or update:50,get:50 (shares above 0)")]
+    #[error(
+        "{0:?} is no mix; write for example update, insert, get or update:50,get:50 (shares above 0)"
+    )]
     Malformed(String),
     /// An operation is there twice.
     #[error("{0} is twice in the mix")]
@@ -102,6 +107,12 @@ impl Mix {
         }
     }
 
+    /// Which part of the operations is `operation`, from 0 to 1.
+    pub fn share(&self, operation: Operation) -> f64 {
+        let part = self.parts.iter().find(|(other, _)| *other == operation);
+        part.map_or(0.0, |(_, share)| f64::from(*share) / f64::from(self.total))
+    }
+
     /// The next operation.
     pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> Operation {
         if let [(operation, _)] = self.parts[..] {
@@ -125,7 +136,13 @@ mod tests {
 
     #[test]
     fn mixes_are_read_and_written() {
-        for text in ["update", "get", "update:50,get:50", "get:95,update:5"] {
+        for text in [
+            "update",
+            "insert",
+            "get",
+            "update:50,get:50",
+            "get:95,update:5",
+        ] {
             assert_eq!(text.parse::<Mix>().unwrap().to_string(), text);
         }
         assert_eq!("update:7".parse::<Mix>().unwrap().to_string(), "update");
@@ -146,9 +163,9 @@ mod tests {
             );
         }
         assert_eq!("get:1,get:2".parse::<Mix>(), Err(MixError::Twice("get")));
-        let error = "insert".parse::<Mix>().unwrap_err().to_string();
+        let error = "remove".parse::<Mix>().unwrap_err().to_string();
         assert!(
-            error.contains("insert") && error.contains("update and get"),
+            error.contains("remove") && error.contains("update, insert and get"),
             "{error}"
         );
     }
@@ -156,6 +173,11 @@ mod tests {
     #[test]
     fn operations_come_in_their_shares() {
         let mix: Mix = "update:30,get:70".parse().unwrap();
+        let shares = [Operation::Update, Operation::Insert, Operation::Get];
+        assert_eq!(
+            shares.map(|operation| mix.share(operation)),
+            [0.3, 0.0, 0.7]
+        );
         let mut rng = client_rng(1, 0);
         let updates = (0..100_000)
             .filter(|_| mix.draw(&mut rng) == Operation::Update)

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use dmtree_cluster::sim::{Sim, SimConfig, SimError, SwapKind};
 use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{IndexCache, LoadOptions, LoadedTree, Tree, TreeOptions, TreePlan};
+use dmtree_index::{GrowthStats, IndexCache, LoadOptions, LoadedTree, Tree, TreeOptions, TreePlan};
 use dmtree_lock::{DataPath, LockOptions, LockPlan, LockSpec, Monitor};
 
 use crate::distribution::{Distribution, KeyChooser};
-use crate::driver::{ClientTask, Outcome, Schedule, drive};
+use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
+use crate::mix::Operation;
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
@@ -35,6 +36,15 @@ const STUCK: Duration = Duration::from_secs(1);
 /// Nor is it stuck before this many verbs, one after the other, could each have been late by the
 /// whole jitter: an acquire and a release take fewer.
 const STUCK_JITTERS: u32 = 32;
+
+/// More inserts a second than a cluster of today's sizes makes: memory that is not used costs none.
+const INSERTS_A_SECOND: f64 = 20e6;
+/// Memory of an insert: leaves that were loaded 80 % full are split after a dozen.
+const BYTES_AN_INSERT: f64 = 90.0;
+/// Chunks where clients insert: with the default of 8 MiB a hundred clients would hold nearly a gigabyte.
+const INSERT_CHUNK_BYTES: u64 = 256 << 10;
+/// The shortest cool-down, see [`Schedule::new`].
+const COOL_DOWN: Duration = Duration::from_millis(1);
 
 /// How often the watch looks at a run, in virtual time.
 const WATCH: Duration = Duration::from_millis(2);
@@ -88,6 +98,8 @@ pub struct RunOutcome {
     pub local: Latencies,
     /// Of all others.
     pub remote: Latencies,
+    /// What inserts have done and sent, those of warm-up and cool-down included.
+    pub growth: GrowthStats,
     /// Events of the simulation.
     pub events: u64,
     /// Verbs of the simulation.
@@ -122,11 +134,7 @@ impl<'a> RunPlan<'a> {
             )));
         }
         let mut map = MemoryMap::new(settings.nodes);
-        let load = LoadOptions {
-            fill: settings.fill,
-            page_bytes: settings.page_bytes,
-            ..LoadOptions::default()
-        };
+        let load = load_options(settings);
         let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load).map_err(usage)?;
         let clients: Vec<NodeId> = client_places(settings).map(|(node, _)| node).collect();
         let locks = LockPlan::reserve(
@@ -203,15 +211,38 @@ impl<'a> RunPlan<'a> {
             "run done"
         );
         self.warn_of_short_window(&local, &remote);
+        self.tell_growth(&outcome.growth());
         Ok(RunOutcome {
             spec: self.spec.clone(),
             local,
             remote,
+            growth: outcome.growth(),
             events: stats.events,
             verbs: stats.verbs,
             event_loop,
             load,
         })
+    }
+
+    /// What inserts have done and sent, a verb's purpose each; all of the run's, warm-up and cool-down included.
+    fn tell_growth(&self, growth: &GrowthStats) {
+        let inserts = growth.added + growth.replaced;
+        if inserts == 0 {
+            return;
+        }
+        let each = |count: u64| count as f64 / inserts as f64;
+        tracing::info!(
+            run = self.spec.title(),
+            inserts,
+            replaced = growth.replaced,
+            splits = growth.splits,
+            new_roots = growth.roots,
+            leaf_verbs = each(growth.leaf.total()),
+            split_verbs = each(growth.split.total()),
+            stale_cache_verbs = each(growth.way.total()),
+            locks = each(growth.leaf.locks + growth.split.locks + growth.way.locks),
+            "inserts, verbs an insert without those of locks"
+        );
     }
 
     /// Operations count where they begin and are all waited for; so a window that is not long against them counts
@@ -251,11 +282,11 @@ impl<'a> RunPlan<'a> {
         config
     }
 
-    /// Loads the keys 0, 1, 2 … with themselves as values.
+    /// Loads keys with their numbers as values.
     fn load(&self, sim: &mut Sim) -> Result<LoadedTree> {
         let mut words = sim.host_words(SERVER);
         let mut sink = BTreeMap::from([(SERVER, &mut *words)]);
-        let pairs = (0..self.settings.keys).map(|key| (key, key));
+        let pairs = (0..self.settings.keys).map(|index| (loaded_key(index), index));
         self.tree
             .load(pairs, &mut sink)
             .map_err(|error| self.failure(error))
@@ -353,6 +384,28 @@ impl<'a> RunPlan<'a> {
             path_name(self.spec.data_path),
             self.settings.seed,
         ))
+    }
+}
+
+/// The tree's layout, with memory for what the mix inserts.
+fn load_options(settings: &Settings) -> LoadOptions {
+    let load = LoadOptions {
+        fill: settings.fill,
+        page_bytes: settings.page_bytes,
+        ..LoadOptions::default()
+    };
+    let share = settings.mix.share(Operation::Insert);
+    if share == 0.0 {
+        return load;
+    }
+    let whole = settings.stagger + settings.warmup + settings.window.mul_f64(1.1) + COOL_DOWN;
+    let grown = whole.as_secs_f64() * share * INSERTS_A_SECOND * BYTES_AN_INSERT;
+    // Each client has a chunk that it has not used up, and pages for its next split.
+    let chunk_bytes = INSERT_CHUNK_BYTES.max(u64::from(settings.page_bytes));
+    LoadOptions {
+        chunk_bytes,
+        spare_bytes: grown as u64 + u64::from(settings.clients()) * 2 * chunk_bytes,
+        ..load
     }
 }
 

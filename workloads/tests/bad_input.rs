@@ -54,8 +54,8 @@ fn unknown_names_are_told_what_exists() {
     );
     refused(&["bench", "--fabric", "tcp"], &["--fabric", "tcp", "sim"]);
     refused(
-        &["bench", "--mix", "insert"],
-        &["--mix", "insert", "update and get"],
+        &["bench", "--mix", "remove"],
+        &["--mix", "remove", "update, insert and get"],
     );
     refused(&["bench", "--swap", "xchg"], &["--swap", "cas", "native"]);
     refused(

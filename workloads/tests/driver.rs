@@ -5,6 +5,7 @@
 mod common;
 
 use common::{SMALL, dmtree, stderr};
+use dmtree_index::GrowthStats;
 use dmtree_workloads::latency::Latencies;
 use dmtree_workloads::run::{RunOutcome, RunPlan, runs_of};
 use dmtree_workloads::settings::{Options, Settings};
@@ -65,6 +66,32 @@ fn operations_longer_than_the_window_are_counted_whole() {
     let remote = outcome.remote.summary();
     assert!(outcome.remote.count() > 0);
     assert!(remote.max.unwrap() > 2 * 20_000, "{remote:?}");
+}
+
+#[test]
+fn inserts_make_the_tree_grow_and_their_verbs_are_told_by_purpose() {
+    let settings = Settings::of(options(
+        "lock = \"sherman,farlock,alock\"\ndistribution = \"uniform,zipf:0.99\"\nmix = \"insert:80,get:20\"\n\
+         nodes = 3\nthreads = 2\ncoroutines = 2\nkeys = 20000\nseconds = \"10ms\"\nwarmup = \"1ms\"\n",
+    ))
+    .unwrap();
+    for outcome in run(&settings).unwrap() {
+        let (growth, title) = (outcome.growth, outcome.spec.title());
+        let counted = outcome.local.count() + outcome.remote.count();
+        assert!(growth.added * 10 > counted * 7, "{title}: {growth:?}");
+        assert!(growth.replaced * 100 < growth.added, "{title}: {growth:?}");
+        // Of a tree that is loaded 80 % full: a split each dozen of inserts at first, fewer later.
+        let a_split = growth.added / growth.splits;
+        assert!((10..40).contains(&a_split), "{title}: {growth:?}");
+        assert_eq!(growth.leaf.locks, growth.added + growth.replaced);
+        assert!(growth.split.locks >= growth.splits, "{title}: {growth:?}");
+    }
+    // Without inserts there is nothing of it.
+    let updates = Settings::of(options(
+        "nodes = 2\nthreads = 1\nkeys = 1000\nseconds = \"1ms\"\n",
+    ));
+    let outcome = run(&updates.unwrap()).unwrap().remove(0);
+    assert_eq!(outcome.growth, GrowthStats::default());
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Setup {
     pub load: LoadOptions,
     /// Keys that memory is reserved for.
     pub capacity: u64,
+    /// Locks a server.
+    pub slots: u32,
 }
 
 impl Setup {
@@ -47,10 +49,21 @@ impl Setup {
                 fill: 0.8,
                 page_bytes: 128,
                 chunk_bytes: 1024,
-                spare_bytes: 0,
+                ..LoadOptions::default()
             },
             capacity: 60,
+            // Few locks, so that pages share them.
+            slots: 3,
         }
+    }
+
+    /// As [`Setup::new`], with memory for the tree to grow: chunks of four pages, so that they are taken often and
+    /// from both servers.
+    pub fn growing(lock: &'static str, spare_bytes: u64) -> Self {
+        let mut setup = Self::new(lock);
+        setup.load.chunk_bytes = 512;
+        setup.load.spare_bytes = spare_bytes;
+        setup
     }
 
     /// Jitter from 0 to 5 µs; every other seed hostile, every fourth with a native swap.
@@ -64,6 +77,17 @@ impl Setup {
             SwapKind::Native
         };
         self
+    }
+}
+
+/// Tells what has failed when a test panics.
+pub struct Telling(pub &'static str, pub TreeOptions, pub u64);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed: lock {}, seed {}, {:?}", self.0, self.2, self.1);
+        }
     }
 }
 
@@ -82,9 +106,8 @@ impl Cluster {
         let mut map = MemoryMap::new(setup.nodes);
         let plan = TreePlan::reserve(&mut map, &setup.servers, setup.capacity, setup.load).unwrap();
         let nodes: Vec<_> = setup.clients.iter().map(|(node, _)| *node).collect();
-        // Few locks, so that pages share them.
         let options = LockOptions {
-            slots: 3,
+            slots: setup.slots,
             ..LockOptions::default()
         };
         let spec = setup.lock.parse().unwrap();

@@ -107,7 +107,7 @@ options! {
     /// Request distributions, separated by commas: uniform, zipf:THETA
     #[arg(value_name = "DISTRIBUTIONS")]
     distribution: DistributionList,
-    /// Operations and their shares: update, get, or for example update:50,get:50
+    /// Operations and their shares: update, insert, get, or for example update:50,get:50
     #[arg(value_name = "MIX")]
     mix: Mix,
     /// Seed of all random numbers
