@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 pub use stats::{GrowthStats, TreeStats, Verbs};
 
-use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, LINE_BYTES};
 use dmtree_lock::{DataPath, LockProtocol, LockTable, WriteBack};
 
 use crate::cache::{Foresight, Hit};
@@ -206,27 +206,29 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// what the client reaches by CPU. It costs no time on the fabric's clock and changes no result.
     pub fn hint(&mut self, next: u64, later: u64) {
         self.hints.this = self.hints.next.take();
-        let foreseen = self.hints.later.replace(self.cache.foresee(later));
-        let foreseen = match foreseen {
+        let foreseen = match self.hints.later {
             Some(foreseen) if foreseen.key == next => foreseen,
             _ => self.cache.foresee(next),
         };
-        let Some(hit) = self.cache.lookup_foreseen(&foreseen) else {
-            return;
-        };
-        if self.meta.check(hit.child).is_ok() {
-            self.lock.hint(&self.ep, self.locks.lock_of(hit.child));
-            if self.options.data_path == DataPath::Cpu && hit.child.node() == self.ep.node() {
-                self.ep.hint(hit.child, self.half_page());
+        if let Some(hit) = self.cache.lookup_foreseen(&foreseen) {
+            if self.meta.check(hit.child).is_ok() {
+                self.lock.hint(&self.ep, self.locks.lock_of(hit.child));
+                self.hint_page(hit.child, LINE_BYTES);
             }
+            self.hints.next = Some((foreseen, hit));
         }
-        self.hints.next = Some((foreseen, hit));
+        self.hints.later = Some(self.cache.foresee(later));
     }
 
-    /// Bytes of a leaf that are hinted at at a time. A page at once would take all the misses that a core can have
-    /// outstanding, and wait for them.
-    fn half_page(&self) -> usize {
-        self.meta.layout().page_bytes() as usize / 2
+    /// Hints at the first `bytes` of a leaf, if the client is to reach it by CPU.
+    ///
+    /// A core can have about as many misses outstanding as a page has lines, and then waits. So the first line comes
+    /// an operation ahead, with who has the page in its cache; the first half as the operation begins; and the rest,
+    /// by the endpoint itself, when the page is read.
+    fn hint_page(&self, page: GlobalAddr, bytes: usize) {
+        if self.options.data_path == DataPath::Cpu && page.node() == self.ep.node() {
+            self.ep.hint(page, bytes);
+        }
     }
 
     /// The value of `key`; none when it is not there. Takes no lock.
@@ -380,10 +382,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             .filter(|(foreseen, _)| foreseen.key == key && self.cache.is_as_foreseen(foreseen));
         let hit = match foreseen {
             Some((_, hit)) => {
-                if self.options.data_path == DataPath::Cpu && hit.child.node() == self.ep.node() {
-                    let half = self.half_page();
-                    self.ep.hint(hit.child.add(half as u64), half);
-                }
+                let page_bytes = self.meta.layout().page_bytes() as usize;
+                self.hint_page(hit.child, page_bytes / 2);
                 Some(hit)
             }
             None => self.cache.lookup(key, floor),
