@@ -73,8 +73,8 @@ fn inserts_that_leave_out_an_order_are_caught() {
     }
 }
 
-/// In how many of 4,000 hostile runs a client whose node gets the new root does not see it there by CPU, when it has
-/// just read from the root word that it is there.
+/// In how many of 4,000 hostile runs a client whose node gets the new root does not see it there by CPU, when it
+/// has just read from the root word that it is there.
 fn unseen_by_cpu(fault: Option<Fault>) -> u32 {
     let run = |seed: u64| {
         let mut setup = Setup::growing("farlock", 4096).seeded(seed * 2);

@@ -55,8 +55,8 @@ fn inserts_are_linearizable_with_farlock() {
     is_linearizable(LOCKS[2]);
 }
 
-/// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from being
-/// added; and it is linearizable on a fabric that is kinder than the contract.
+/// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from
+/// being added; and it is linearizable on a fabric that is kinder than the contract.
 #[test]
 fn gets_by_cpu_see_no_mixture_while_the_tree_grows() {
     let options = TreeOptions {
@@ -206,7 +206,8 @@ fn a_hundred_and_twenty_clients_on_ten_nodes_fill_an_empty_tree() {
     }
 }
 
-/// Clients that split the root's level at the same time: one of them makes the root, the others' pages get into it.
+/// Clients that split the root's level at the same time: one of them makes the root, the others' pages get into
+/// it.
 #[test]
 fn new_roots_are_raced_for_and_nobodys_split_is_lost() {
     let mut met = GrowthStats::default();

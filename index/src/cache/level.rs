@@ -1,15 +1,16 @@
 //! [`Level`]: the cached pages of one level, by low fence.
 //!
-//! A sorted array in pieces. Within a piece fences and pages lie apart, so that a search runs over a few dense lines:
-//! half the time of one in a `BTreeMap` with a tree of 10 M keys. A page that is added moves those behind it in its
-//! piece only; and caches that begin with the same pages share the pieces until they change them.
+//! A sorted array in pieces. Within a piece fences and pages lie apart, so that a search runs over a few dense
+//! lines: half the time of one in a `BTreeMap` with a tree of 10 M keys. A page that is added moves those behind
+//! it in its piece only; and caches that begin with the same pages share the pieces until they change them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::page::CachedPage;
 
-/// Pages a piece: what an insert moves (17 KB at most, half a microsecond) and what a first change to a shared piece copies.
+/// Pages a piece: what an insert moves (17 KB at most, half a microsecond) and what a first change to a shared
+/// piece copies.
 const PIECE: usize = 1024;
 
 /// Where a page is in a level, as long as that does not change.
@@ -192,8 +193,8 @@ impl Level {
         page
     }
 
-    /// The clock's hand goes on from the page with low fence `from`: takes out the first page that was not looked up
-    /// since it passed last, and notes of those before it that it has passed. None at the level's end.
+    /// The clock's hand goes on from the page with low fence `from`: takes out the first page that was not looked
+    /// up since it passed last, and notes of those before it that it has passed. None at the level's end.
     pub(super) fn sweep(&mut self, from: u64) -> Option<CachedPage> {
         let first = self.firsts.partition_point(|first| *first <= from);
         for number in first.saturating_sub(1)..self.pieces.len() {
