@@ -5,8 +5,8 @@
 //! leads to a page whose fences do not cover the key, which finds it out (Sherman, SIGMOD 2022, section 4.2.3),
 //! and it is dropped. Who splits a page puts what it has written into its own node's cache.
 //!
-//! The whole index of a loaded tree can be shared by any number of caches ([`IndexCache::prefilled`]); a cache gets
-//! pieces of its own where it changes something, the pages stay shared.
+//! The whole index of a loaded tree can be shared by any number of caches ([`IndexCache::prefilled`]); a cache
+//! gets pieces of its own where it changes something, the pages stay shared.
 
 mod level;
 mod page;
@@ -65,8 +65,8 @@ impl IndexCache {
         Self::prefilled_with_budget(Arc::default(), budget)
     }
 
-    /// A cache that knows `pages` ([`crate::LoadedTree::index`]), with the budget [`DEFAULT_CACHE_BYTES`]. They are
-    /// shared until it changes.
+    /// A cache that knows `pages` ([`crate::LoadedTree::index`]), with the budget [`DEFAULT_CACHE_BYTES`]. They
+    /// are shared until it changes.
     pub fn prefilled(pages: Arc<IndexPages>) -> Self {
         Self::prefilled_with_budget(pages, DEFAULT_CACHE_BYTES)
     }
@@ -132,8 +132,8 @@ impl IndexCache {
         self.pages.read().root()
     }
 
-    /// Remembers the root page and its level, unless it knows a higher one: trees grow, and whoever tells of a lower
-    /// root has read it before.
+    /// Remembers the root page and its level, unless it knows a higher one: trees grow, and whoever tells of a
+    /// lower root has read it before.
     pub fn set_root(&self, addr: GlobalAddr, level: u8) {
         let is_news = |known: (GlobalAddr, u8)| known.1 <= level && known != (addr, level);
         if self.root().is_none_or(is_news) {

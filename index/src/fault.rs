@@ -10,6 +10,8 @@ pub enum Fault {
     BitBeforeEntry,
     /// A slot is filled without a new sequence word.
     SameSequence,
+    /// A new root is put in the place of whatever root there is.
+    RootOverwritten,
     /// A new page is not made visible to its node's CPU before it is pointed to.
     NewPageUnflushed,
 }

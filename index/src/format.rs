@@ -10,9 +10,9 @@ pub enum PageFormat {
     /// [`crate::page`].
     #[default]
     Sound,
-    /// `sherman`: two-level versions as published (Wang, Lu, Shu, SIGMOD 2022, section 4.4): 4 bits at the front and the rear of
-    /// a page, 4 bits at the front and the rear of each entry of a leaf. Fewer verbs, and NOT sound under the
-    /// contract: what is read can be torn. To compare with, and to show that.
+    /// `sherman`: two-level versions as published (Wang, Lu, Shu, SIGMOD 2022, section 4.4): 4 bits at the front
+    /// and the rear of a page, 4 bits at the front and the rear of each entry of a leaf. Fewer verbs, and NOT
+    /// sound under the contract: what is read can be torn. To compare with, and to show that.
     Sherman,
 }
 

@@ -78,8 +78,8 @@ impl<'a> Leaf<'a> {
         self.words[value_word(&self.layout, slot)]
     }
 
-    /// Whether what is in `slot` can have been written by one client. Always, but in Sherman's format, where a reader
-    /// without the lock has to read again what is not.
+    /// Whether what is in `slot` can have been written by one client. Always, but in Sherman's format, where a
+    /// reader without the lock has to read again what is not.
     ///
     /// # Panics
     /// When there is no such slot.

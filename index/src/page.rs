@@ -25,35 +25,34 @@
 //!
 //! 1. An **update** changes one aligned word, the value of an occupied slot, and nothing else. It needs no
 //!    version: whatever mix a READ brings, that word is one of the values the key had while it was read.
-//! 2. An **insert into a free slot** writes the slot's two words first, then the next even number into the sequence
-//!    word, then the word of the bitmap with the slot's bit. In chain order (WRITE→WRITE) and within one WRITE
-//!    (increasing addresses: the sequence word is word 0), or by release stores.
+//! 2. An **insert into a free slot** writes the slot's two words first, then the next even number into the
+//!    sequence word, then the word of the bitmap with the slot's bit. In chain order (WRITE→WRITE) and within one
+//!    WRITE (increasing addresses: the sequence word is word 0), or by release stores.
 //! 3. A **structural change** (whatever else is written: a slot vacated, a split, fences, siblings)
 //!    makes the sequence word odd, then writes, then makes it the next even number. By verbs these are two WRITEs:
-//!    one of the page from the odd sequence word on (increasing addresses), one of the even sequence word. Sequence
-//!    words only grow, over all writers and lives of the memory; 64 bits do not wrap.
+//!    one of the page from the odd sequence word on (increasing addresses), one of the even sequence word.
+//!    Sequence words only grow, over all writers and lives of the memory; 64 bits do not wrap.
 //! 4. A **reader** sends one chain [READ sequence, READ page, READ sequence], or does the same by acquire loads,
 //!    and accepts when both sequence words are equal and even ([`settled`]).
 //!
 //! *Claim*: what is accepted is the page as it was at every instant between the two sequence samples, but for
 //! values, each of which is its own at some instant in between, and for at most one key that an insert has put in
-//! meanwhile: it is there with its value, or not at all. *Proof*: let the samples be taken at t₁ and t₂; all words of
-//! the body are read in [t₁, t₂] (READ→READ). Both samples are the even number s, and the word only grows, so it is s
-//! throughout [t₁, t₂].
+//! meanwhile: it is there with its value, or not at all. *Proof*: let the samples be taken at t₁ and t₂; all words
+//! of the body are read in [t₁, t₂] (READ→READ). Both samples are the even number s, and the word only grows, so
+//! it is s throughout [t₁, t₂].
 //!
-//! Suppose a structural change writes some body word at t in [t₁, t₂]. It made the sequence odd before t, so before
-//! t₁, and makes it even after its last body word, so after t: the word is odd at t₁. Contradiction.
+//! Suppose a structural change writes some body word at t in [t₁, t₂]. It made the sequence odd before t, so
+//! before t₁, and makes it even after its last body word, so after t: the word is odd at t₁. Contradiction.
 //!
-//! An insert writes its slot, makes the sequence word s', and sets the bit, in this order, at e < q < b. Is b in
-//! [t₁, t₂], then so is not q, since the word would change: q < t₁, s' = s, and all of the slot was written before t₁;
-//! the bit is one word, read at one instant. Is the bit set by no insert in [t₁, t₂], then a slot that is written in
-//! [t₁, t₂] is free throughout, and nobody looks at it. There are not two inserts with their b in [t₁, t₂], for the
-//! second one's q would be, too. And until b the new entry's value is the one that was inserted: to update it takes
-//! the lock. ∎
+//! An insert writes its slot, makes the sequence word s', and sets the bit, at e < q < b. If b is in [t₁, t₂], q is
+//! not, since the word would change: so q < t₁, and all of the slot was written before t₁; the bit is one word, read
+//! at one instant. If b is not in [t₁, t₂], a slot that the insert writes in [t₁, t₂] is free throughout, and nobody
+//! looks at it. Two inserts do not have their b in [t₁, t₂], for then the second one's q would be, too. And until b
+//! the new entry's value is the one that was inserted: to update it takes the lock. ∎
 //!
-//! A removal is a structural change, since a slot whose bit was cleared after the last sequence word of its page could
-//! be filled again while a reader still has the old bit. And of the six orders of an insert's steps no other one is
-//! sound: `torn.rs` tries them.
+//! A removal is a structural change, since a slot whose bit was cleared after the last sequence word of its page
+//! could be filled again while a reader still has the old bit. And of the six orders of an insert's steps no other
+//! one is sound: `torn.rs` tries them.
 //!
 //! The holder of the lock reads by one plain READ: nobody else writes.
 //!

@@ -1,8 +1,8 @@
 //! Leaves in Sherman's format (Wang, Lu, Shu, SIGMOD 2022, section 4.4): [`crate::PageFormat::Sherman`].
 //!
 //! The words before the entries are those of [`crate::page`]. Of the first word's number the low 4 bits are the
-//! page's front version; the last word holds the same number and so the rear version. Whoever writes the whole page
-//! (a split) counts it up by one; one WRITE brings both.
+//! page's front version; the last word holds the same number and so the rear version. Whoever writes the whole
+//! page (a split) counts it up by one; one WRITE brings both.
 //!
 //! Entries are 18 bytes, one behind the other, not aligned:
 //!
@@ -13,17 +13,18 @@
 //! | 9 … 16 | value |
 //! | 17 | as byte 0: rear version |
 //!
-//! An insert or update writes one entry, its versions counted up by one, and nothing else: the 3 or 4 words that it
-//! lies in, since memory is written by words; the neighbours' bytes in them are written as they are.
+//! An insert or update writes one entry, its versions counted up by one, and nothing else: the 3 or 4 words that
+//! it lies in, since memory is written by words; the neighbours' bytes in them are written as they are.
 //!
-//! A reader sends one READ, and reads again when the page's versions differ, or those of the entry that it looks for.
-//! (The published code skips such an entry, and says of a key that is only being updated that it is not there.)
+//! A reader sends one READ, and reads again when the page's versions differ, or those of the entry that it looks
+//! for. (The published code skips such an entry, and says of a key that is only being updated that it is not
+//! there.)
 //!
-//! *This is not sound under the contract*, which lets a READ mix old and new words. The two versions lie in different
-//! words than what is between them, and a value lies in two words itself. Of an entry in words a, b, c a reader can
-//! have a and c from before an update and b from after it: equal versions, and a value that nobody has written. So it
-//! is with pages: old versions at both ends, and in between keys that have moved away. Besides, 4 bits come round
-//! after 16 changes.
+//! *This is not sound under the contract*, which lets a READ mix old and new words. The two versions lie in
+//! different words than what is between them, and a value lies in two words itself. Of an entry in words a, b, c a
+//! reader can have a and c from before an update and b from after it: equal versions, and a value that nobody has
+//! written. So it is with pages: old versions at both ends, and in between keys that have moved away. Besides, 4
+//! bits come round after 16 changes.
 
 use crate::page::{OCCUPANCY, PageLayout, SEQ};
 

@@ -32,8 +32,8 @@ impl Spares {
         }
     }
 
-    /// Sees to it that there are `count` pages, at least one, and takes one of them. Returns as well how many FAAs it
-    /// took: one when the client's chunk is used up, else none.
+    /// Sees to it that there are `count` pages, at least one, and takes one of them. Returns as well how many FAAs
+    /// it took: one when the client's chunk is used up, else none.
     ///
     /// # Errors
     /// [`dmtree_cluster::ErrorKind::OutOfMemory`] when the heap is used up; whatever the fabric fails with. Pages stay

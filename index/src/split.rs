@@ -118,8 +118,8 @@ impl Images {
     }
 }
 
-/// The words of an image that mean something: those behind them belong to no entry, and need not be written. All of
-/// them in Sherman's format, whose rear version is the last.
+/// The words of an image that mean something: those behind them belong to no entry, and need not be written. All
+/// of them in Sherman's format, whose rear version is the last.
 pub(crate) fn used<'a>(layout: &PageLayout, image: &'a [u64]) -> &'a [u64] {
     if layout.format() == PageFormat::Sherman {
         return image;
@@ -141,8 +141,8 @@ pub(crate) fn used<'a>(layout: &PageLayout, image: &'a [u64]) -> &'a [u64] {
     &image[..words]
 }
 
-/// Marks an image as being written over a settled page whose sequence word is `seq`. Returns the word that settles it
-/// when it is written in its turn; none in Sherman's format, where one WRITE brings all of it.
+/// Marks an image as being written over a settled page whose sequence word is `seq`. Returns the word that settles
+/// it when it is written in its turn; none in Sherman's format, where one WRITE brings all of it.
 pub(crate) fn unsettle(layout: &PageLayout, image: &mut [u64], seq: u64) -> Option<u64> {
     match layout.format() {
         PageFormat::Sound => {

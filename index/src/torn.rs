@@ -140,8 +140,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// Every pair of instants at which the sequence word is sampled, and so every READ in between however it mixes
-    /// words: no word that means anything changes, but the values of keys that are there all the time, and the bit of
-    /// one key whose entry stays as it is until then.
+    /// words: no word that means anything changes, but the values of keys that are there all the time, and the bit
+    /// of one key whose entry stays as it is until then.
     #[test]
     fn what_the_samples_vouch_for_cannot_be_torn(steps in prop::collection::vec(step(), 1..40)) {
         let mut history = History::new(128);
@@ -252,8 +252,8 @@ fn versions_within_the_read_accept_torn_pages_and_samples_around_it_do_not() {
     )));
 }
 
-/// Words: 0 the sequence, 1 the entry of a free slot, 2 the bit that tells it occupied. An entry that is not the new
-/// one must not be read together with the bit.
+/// Words: 0 the sequence, 1 the entry of a free slot, 2 the bit that tells it occupied. An entry that is not the
+/// new one must not be read together with the bit.
 #[test]
 fn a_slot_is_filled_soundly_in_one_order_only() {
     const NEW: [u64; 3] = [2, 7, 1];

@@ -8,36 +8,37 @@
 //! * **update** takes effect when the word of the value is written, under the lock of the leaf whose fences
 //!   cover the key (checked under the lock); it returns after that write has completed. Updates of one key are
 //!   ordered by that lock. An update that finds no key takes effect while it holds the lock.
-//! * **insert** holds the same lock. Of a key that is there it is an update. Into a free slot it takes effect when the
-//!   word of the bitmap is written. With a split it takes effect when the page that was there becomes settled again:
-//!   the new page has been written before and nobody could know it, and no reader accepts the old one in between.
-//!   Who finds the key absent under the lock is the one that adds it.
+//! * **insert** holds the same lock. Of a key that is there it is an update. Into a free slot it takes effect when
+//!   the word of the bitmap is written. With a split it takes effect when the page that was there becomes settled
+//!   again: the new page has been written before and nobody could know it, and no reader accepts the old one in
+//!   between. Who finds the key absent under the lock is the one that adds it.
 //! * **get** takes effect at one of the instants between its two sequence samples. By the claim at [`crate::page`]
-//!   the leaf's fences and keys are the same throughout, but for at most one key that an insert adds at an instant b.
-//!   So the leaf is the responsible one throughout, and
+//!   the leaf's fences and keys are the same throughout, but for at most one key that an insert adds at an instant
+//!   b. So the leaf is the responsible one throughout, and
 //!   - a key that is there throughout has, at the instant at which its value's word was read, that value: it never
 //!     changes its slot while it is only updated, so that it is never "not there";
 //!   - the key that is added at b is found if its bit was read after b, and then with a value that it had at that
-//!     instant or, if its value's word was read before b, had at b; otherwise it was not there when its bit was read;
+//!     instant or, if its value's word was read before b, had at b; otherwise it was not there when its bit was
+//!     read;
 //!   - any other key is not there throughout.
 //!
-//!   A get that comes to a leaf while it is split waits until it is settled; one that has come before, and accepted
-//!   it, has taken effect before; one that comes after finds the new fence and moves right, to a page that is whole
-//!   for everybody ([`insert`](Tree::insert) waits for that before it points to it).
+//!   A get that comes to a leaf while it is split waits until it is settled; one that has come before, and
+//!   accepted it, has taken effect before; one that comes after finds the new fence and moves right, to a page
+//!   that is whole for everybody ([`insert`](Tree::insert) waits for that before it points to it).
 //!
 //!   The instants lie within the call, and verbs agree on the words' values: a completed WRITE is seen by every
 //!   later verb, and so is a CPU store by everybody once the lock that it was made under has been released.
 //!
 //! The one case that the contract does not grant is a get **by CPU**, [`TreeOptions::read_path`]: a completed
-//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update or insert
-//! returned may still find what was before. What it finds the key has been at some time, a value or absent, and never a
-//! mix: stores to the sequence word are seen in order, and with each what its writer has written before it. But it is not
-//! linearizable, and this is why gets of a leaf use verbs (loopback) unless the option says otherwise. Holders of a lock
-//! do not have the problem: what the lock hands them carries the previous holder's write-back with it, and a new page is
-//! visible to everybody before anybody can lock it.
+//! WRITE of a remote client reaches the CPU "a little later", so that a get which began after that update or
+//! insert returned may still find what was before. What it finds the key has been at some time, a value or absent,
+//! and never a mix: stores to the sequence word are seen in order, and with each what its writer has written
+//! before it. But it is not linearizable, and this is why gets of a leaf use verbs (loopback) unless the option
+//! says otherwise. Holders of a lock do not have the problem: what the lock hands them carries the previous
+//! holder's write-back with it, and a new page is visible to everybody before anybody can lock it.
 //!
-//! Above the leaves nothing has to be fresh: whatever inner page a descent saw, the fences of the leaf decide. This is
-//! also why it does not matter when, or in which order, splits are told to the levels above.
+//! Above the leaves nothing has to be fresh: whatever inner page a descent saw, the fences of the leaf decide.
+//! This is also why it does not matter when, or in which order, splits are told to the levels above.
 
 mod climb;
 mod insert;

@@ -113,8 +113,8 @@ fn a_tree_in_shermans_format_grows_from_nothing_by_many_clients() {
     }
 }
 
-/// How many of the gets of a few hot keys, in 100 hostile runs, return a value that nobody has written, or nothing,
-/// while others update them and split their leaves. Both halves of a written value are the same.
+/// How many of the gets of a few hot keys, in 100 hostile runs, return a value that nobody has written, or
+/// nothing, while others update them and split their leaves. Both halves of a written value are the same.
 fn torn_values(format: PageFormat) -> u64 {
     let mut torn = 0;
     for seed in 0..100 {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Cluster, LOCKS, PATHS, Setup, Telling};
-use contended::{at_once, cold_caches, histories, rng};
+use contended::{at_once, cold_caches, histories, race_for_roots, rng};
 use dmtree_cluster::{ErrorKind as ClusterErrorKind, NodeId};
 use dmtree_index::{ErrorKind, GrowthStats, IndexCache, LoadOptions, Shape, TreeOptions};
 use dmtree_lock::DataPath;
@@ -55,8 +55,8 @@ fn inserts_are_linearizable_with_farlock() {
     is_linearizable(LOCKS[2]);
 }
 
-/// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from being
-/// added; and it is linearizable on a fabric that is kinder than the contract.
+/// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from
+/// being added; and it is linearizable on a fabric that is kinder than the contract.
 #[test]
 fn gets_by_cpu_see_no_mixture_while_the_tree_grows() {
     let options = TreeOptions {
@@ -206,7 +206,8 @@ fn a_hundred_and_twenty_clients_on_ten_nodes_fill_an_empty_tree() {
     }
 }
 
-/// Clients that split the root's level at the same time: one of them makes the root, the others' pages get into it.
+/// Clients that split the root's level at the same time: one of them makes the root, the others' pages get into
+/// it.
 #[test]
 fn new_roots_are_raced_for_and_nobodys_split_is_lost() {
     let mut met = GrowthStats::default();
@@ -214,19 +215,7 @@ fn new_roots_are_raced_for_and_nobodys_split_is_lost() {
         let lock = LOCKS[seed as usize % 3];
         let options = TreeOptions::new(PATHS[seed as usize / 3 % 2]);
         let _telling = Telling(lock, options, seed);
-        let mut setup = Setup::growing(lock, 1 << 16).seeded(seed);
-        setup.clients = (0..24).map(|client| (NodeId(client % 3), client)).collect();
-        let mut cluster = Cluster::new(&setup);
-        cluster.load([]);
-        let trees = cluster.trees(&cold_caches(&setup), options);
-        let this = at_once(&mut cluster, trees, |client, mut tree| async move {
-            for number in 0..4 {
-                let key = (client as u64 * 4 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                assert!(!tree.insert(key, number).await.unwrap());
-            }
-            tree
-        });
-        let (shape, _) = cluster.verify();
+        let (shape, this) = race_for_roots(lock, options, seed, None);
         assert_eq!((shape.keys, shape.height() as u64 - 1), (96, this.roots));
         met += this;
     }

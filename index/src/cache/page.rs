@@ -93,8 +93,8 @@ impl CachedPage {
         dmtree_cluster::prefetch(&self.0);
     }
 
-    /// Bytes that it takes, its place in the map (a fence, a pointer, whether it is in use) and its reference counts
-    /// included.
+    /// Bytes that it takes, its place in the map (a fence, a pointer, whether it is in use) and its reference
+    /// counts included.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.0)
             + size_of::<u64>()

@@ -1,8 +1,9 @@
 //! [`IndexPages`]: cached pages of all levels, and which of them go when there are too many.
 //!
-//! Which page goes is decided by the clock algorithm (second chance; Corbató, "A Paging Experiment with the Multics
-//! System", 1968): a hand goes over the pages, lowest level first, in the order of their low fences, and takes the
-//! first one that was not looked up since it came by last. It is deterministic. The top two levels stay always.
+//! Which page goes is decided by the clock algorithm (second chance; Corbató, "A Paging Experiment with the
+//! Multics System", 1968): a hand goes over the pages, lowest level first, in the order of their low fences, and
+//! takes the first one that was not looked up since it came by last. It is deterministic. The top two levels stay
+//! always.
 
 use dmtree_cluster::GlobalAddr;
 

@@ -1,8 +1,8 @@
 //! How a split is told to the levels above it.
 //!
-//! Until it is, the new page is found by its left neighbour's sibling pointer: nothing depends on when the separator
-//! arrives, or in which order those of several splits do (Lehman, Yao, TODS 1981). Each split's client tells its own
-//! separator exactly once, so that with the end of all operations every page has been told of.
+//! Until it is, the new page is found by its left neighbour's sibling pointer: nothing depends on when the
+//! separator arrives, or in which order those of several splits do (Lehman, Yao, TODS 1981). Each split's client
+//! tells its own separator exactly once, so that with the end of all operations every page has been told of.
 
 use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{LockProtocol, WriteBack};
@@ -26,8 +26,8 @@ pub(super) struct Split {
 }
 
 impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
-    /// Tells the levels above of `split`, and of the splits that this leads to. `parent` is the page that led to the
-    /// one that was split.
+    /// Tells the levels above of `split`, and of the splits that this leads to. `parent` is the page that led to
+    /// the one that was split.
     pub(super) async fn climb(&mut self, split: Split, parent: Option<CacheId>) -> Result<()> {
         let before = self.unlocked_reads();
         let mut next = self.add_separator(split, parent).await?;

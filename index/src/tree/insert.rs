@@ -1,22 +1,23 @@
 //! [`Tree::insert`]: the leaf's part of it.
 //!
 //! # Order of writes
-//! *A key into a free slot* takes two WRITEs, in this order and together with the release: the entry, then one WRITE
-//! from the sequence word to the word of the bitmap that changes, so that the sequence word lands before the bit
-//! (a WRITE lands in increasing address order; what is between them is written as it is). [`crate::page`] argues why
-//! that needs no odd sequence word.
+//! *A key into a free slot* takes two WRITEs, in this order and together with the release: the entry, then one
+//! WRITE from the sequence word to the word of the bitmap that changes, so that the sequence word lands before the
+//! bit (a WRITE lands in increasing address order; what is between them is written as it is). [`crate::page`]
+//! argues why that needs no odd sequence word.
 //!
 //! *A split*, under the lock of the full page:
-//! 1. The new page is written and its completion waited for ([`Tree::write_new`]). It may be on another node and so
-//!    on another queue pair: nothing but completion orders it before step 2.
-//! 2. The old page is written with its new high fence and sibling, between an odd and an even sequence word, together
-//!    with the release. It is here that the new page becomes reachable, and that the split (and the insert, in
-//!    whichever half the key is) takes effect: no lock-free reader accepts a page between the two sequence words.
+//! 1. The new page is written and its completion waited for ([`Tree::write_new`]). It may be on another node and
+//!    so on another queue pair: nothing but completion orders it before step 2.
+//! 2. The old page is written with its new high fence and sibling, between an odd and an even sequence word,
+//!    together with the release. It is here that the new page becomes reachable, and that the split (and the
+//!    insert, in whichever half the key is) takes effect: no lock-free reader accepts a page between the two
+//!    sequence words.
 //! 3. Without any lock the separator is told to the level above (`climb.rs`).
 //!
 //! # Out of memory
-//! Pages for a split of every level and a new root are taken before step 1. Without them the insert fails before it has
-//! written anything.
+//! Pages for a split of every level and a new root are taken before step 1. Without them the insert fails before
+//! it has written anything.
 
 use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol, WriteBack};
@@ -39,9 +40,9 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     /// Gives `key` the value `value`; says whether the key was there, and so its value replaced.
     ///
     /// # Errors
-    /// As [`Tree::update`]; [`dmtree_cluster::ErrorKind::OutOfMemory`], with nothing changed, when a page has to be split and
-    /// there is no memory for the pages that this may take. (Should the tree grow by more than two levels meanwhile, the
-    /// same error can come after the key is in: it and all others are still found.)
+    /// As [`Tree::update`]; [`dmtree_cluster::ErrorKind::OutOfMemory`], with nothing changed, when a page has to be
+    /// split and there is no memory for the pages that this may take. (Should the tree grow by more than two
+    /// levels meanwhile, the same error can come after the key is in: it and all others are still found.)
     pub async fn insert(&mut self, key: u64, value: u64) -> Result<bool> {
         let before = self.unlocked_reads();
         let mut walk = Walk::new(key);
@@ -128,7 +129,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             };
             let images = &mut self.growth.images;
             let separator = images.split_leaf(&page, &leaf, (key, value), spare.addr);
-            // Boxed, as what follows, since it is rare and large: clients that insert are hardly larger than others.
+            // Boxed, as what follows, since it is rare and large: clients that insert are hardly larger than
+            // others.
             let published = Box::pin(self.write_and_publish(spare, guard, at.page, seq)).await?;
             // Of a leaf that was not split these are the leaf's.
             self.stats.growth.leaf.writes += published;
@@ -155,7 +157,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         Err(failure)
     }
 
-    /// Writes the new page and then, with the release, the one that points to it. Returns how many WRITEs the latter is.
+    /// Writes the new page and then, with the release, the one that points to it. Returns how many WRITEs the
+    /// latter is.
     pub(super) async fn write_and_publish(
         &mut self,
         new: Spare,
@@ -175,9 +178,10 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     }
 
     /// Writes the right image to a page that no pointer leads to, and returns when everybody would see all of it:
-    /// verbs, since the WRITEs have completed; and where clients reach pages by CPU the CPU of its node too, since a
-    /// READ that follows them takes effect after them for everybody. So whoever gets to know the page, by whatever
-    /// pointer and on whatever path, finds it whole; and needs nothing of its lock, which nobody has held yet.
+    /// verbs, since the WRITEs have completed; and where clients reach pages by CPU the CPU of its node too, since
+    /// a READ that follows them takes effect after them for everybody. So whoever gets to know the page, by
+    /// whatever pointer and on whatever path, finds it whole; and needs nothing of its lock, which nobody has held
+    /// yet.
     ///
     /// Pointers that led there before (memory that was a page earlier) find it changing between an odd and an even
     /// sequence word beyond those of before, as any structural change.
@@ -217,8 +221,8 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         Ok(())
     }
 
-    /// Writes the left image over the page at `addr`, whose sequence word is `seq` and whose lock `guard` holds, and
-    /// releases the lock. Returns how many WRITEs that is.
+    /// Writes the left image over the page at `addr`, whose sequence word is `seq` and whose lock `guard` holds,
+    /// and releases the lock. Returns how many WRITEs that is.
     pub(super) async fn publish(
         &mut self,
         guard: L::Guard,

@@ -1,23 +1,23 @@
 //! How the tree gets a new root.
 //!
-//! Whoever has split a page of the root's level finds no level above to tell. It writes a page of that level whose
-//! children are the old root and its own new page, and CASes the root word from the old root to it: through the RNIC
-//! also on the word's own node, since CPU atomics are not atomic against it. Who loses tells the winner's tree of its
-//! split like that of any other.
+//! Whoever has split a page of the root's level finds no level above to tell. It writes a page of the next
+//! level whose children are the old root and its own new page, and CASes the root word from the old root to it:
+//! through the RNIC also on the word's own node, since CPU atomics are not atomic against it. Who loses tells the
+//! winner's tree of its split like that of any other.
 //!
 //! *Why [old root, (separator, new page)] is right even when others have split pages of that level meanwhile, and
-//! whichever page it was that this client has split:* the root is the leftmost page of its level (its low fence is 0,
-//! and a split leaves the address to the lower half), so that it leads to every key of the level by its right
-//! siblings; the new page leads to every key from the separator on, its low fence. So each key's child is at or left
-//! of the page that is responsible for it, which is all that a B-link tree asks of a child; and the pages between, of
-//! which the new root does not know, are told to it by the clients that have split them off, each of which finds the
-//! root's level above its own by now.
+//! whichever page it was that this client has split:* the root is the leftmost page of its level (its low fence is
+//! 0, and a split leaves the address to the lower half), so that it leads to every key of the level by its right
+//! siblings; the new page leads to every key from the separator on, its low fence. So each key's child is at or
+//! left of the page that is responsible for it, which is all that a B-link tree asks of a child; and the pages
+//! between, of which the new root does not know, are told to it by the clients that have split them off, each of
+//! which finds the root's level above its own by now.
 
 use dmtree_cluster::{Endpoint, GlobalAddr};
 use dmtree_lock::{DataPath, LockProtocol};
 
-use super::Tree;
 use super::climb::Split;
+use super::{Tree, sabotaged};
 use crate::page::SEQ;
 use crate::spares::Spare;
 use crate::{ErrorKind, Result, inner, page};
@@ -54,7 +54,12 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         inner::push(image, split.separator, split.child);
         self.write_new(spare).await?;
         let new = spare.addr.to_bits();
-        let found = self.ep.rdma_cas(root_word, root.to_bits(), new).await?;
+        let found = if sabotaged!(self, RootOverwritten) {
+            self.ep.write_words(root_word, &[new]).await?;
+            root.to_bits()
+        } else {
+            self.ep.rdma_cas(root_word, root.to_bits(), new).await?
+        };
         self.stats.growth.split.atomics += 1;
         if found != root.to_bits() {
             let seq = self.growth.images.right[SEQ];

@@ -13,8 +13,8 @@ pub struct TreeStats {
     pub moves: u64,
     /// Descents begun anew because a pointer led to a page that cannot lead to the key.
     pub restarts: u64,
-    /// Times that a pointer led to what is no page at all. Splits lead to none: a page is whole before it is pointed
-    /// to. A cache that is of another tree, and damaged memory, do.
+    /// Times that a pointer led to what is no page at all. Splits lead to none: a page is whole before it is
+    /// pointed to. A cache that is of another tree, and damaged memory, do.
     pub no_page: u64,
     /// Cached pages dropped as out of date.
     pub stale: u64,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dmtree_cluster::Endpoint;
-use dmtree_index::{Fault, GrowthStats, IndexCache, TreeOptions};
+use dmtree_cluster::{Endpoint, NodeId};
+use dmtree_index::{Fault, GrowthStats, IndexCache, Shape, TreeOptions};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -163,4 +163,29 @@ pub fn phantoms(setup: &Setup, options: TreeOptions, fault: Option<Fault>) -> u6
     });
     cluster.verify();
     found.get()
+}
+
+/// 24 clients on three nodes insert four keys each into an empty tree at once.
+pub fn race_for_roots(
+    lock: &'static str,
+    options: TreeOptions,
+    seed: u64,
+    fault: Option<Fault>,
+) -> (Shape, GrowthStats) {
+    let mut setup = Setup::growing(lock, 1 << 16).seeded(seed);
+    setup.clients = (0..24).map(|client| (NodeId(client % 3), client)).collect();
+    let mut cluster = Cluster::new(&setup);
+    cluster.load([]);
+    let trees = cluster.trees(&cold_caches(&setup), options);
+    let met = at_once(&mut cluster, trees, |client, mut tree| {
+        fault.into_iter().for_each(|fault| tree.sabotage(fault));
+        async move {
+            for number in 0..4 {
+                let key = (client as u64 * 4 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                assert!(!tree.insert(key, number).await.unwrap());
+            }
+            tree
+        }
+    });
+    (cluster.verify().0, met)
 }
