@@ -56,6 +56,9 @@ pub(super) struct InFlight {
     pub(super) orphan: bool,
 }
 
+/// How much of what a verb accesses is brought near when it is sent.
+pub(super) const FIRST_BYTES: usize = 512;
+
 /// No queue pair yet.
 pub(super) const NO_QP: u32 = u32::MAX;
 /// The note of a segment's last verb while it is on its way.
@@ -244,6 +247,12 @@ impl World {
         let (from, to) = (self.qps[qp as usize].from, self.qps[qp as usize].to);
         self.use_queue_pair(qp);
         let op = self.ops[id as usize].as_mut().expect("in flight");
+        for verb in &op.chain.verbs()[verbs.clone()] {
+            // Its first lines now, the rest when it arrives: a core has only so many misses outstanding.
+            let space = &self.nodes[usize::from(to)].spaces[usize::from(verb.addr.is_device())];
+            let bytes = (verb.op.remote_bytes() as usize).min(FIRST_BYTES);
+            space.hint(verb.addr.offset() as usize, bytes);
+        }
         let node = &mut self.nodes[usize::from(from)];
         // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
         // engine is then entered in the order of events.

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::memory::Reader;
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time};
-use super::requester::{InFlight, SEGMENT_END};
+use super::requester::{FIRST_BYTES, InFlight, SEGMENT_END};
 use super::world::World;
 use crate::{LINE_BYTES, Op};
 
@@ -102,7 +102,10 @@ impl World {
                 .receive
                 .enter(self.now, self.costs.engine(inward) + miss);
             let received = entered + miss + self.costs.message;
-            node.spaces[space_index].prefetch(start, bytes as usize);
+            if bytes as usize > FIRST_BYTES {
+                let rest = bytes as usize - FIRST_BYTES;
+                node.spaces[space_index].prefetch(start + FIRST_BYTES, rest);
+            }
             let span = self.span(bytes);
             let mut access = NO_ACCESS;
             match verb.op {
