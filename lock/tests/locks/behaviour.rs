@@ -123,6 +123,12 @@ fn uncontended_costs_are_those_of_the_protocols() {
     assert_eq!(verbs_alone("farlock", 1, cpu), 9);
     assert_eq!(verbs_alone("farlock", 0, loopback), 1);
     assert_eq!(verbs_alone("farlock", 0, cpu), 0);
+    // A head alone leaves in the chain that takes its ticket.
+    for name in ["farlock-g", "farlock-g:1,1", "farlock-g:5,5"] {
+        assert_eq!(verbs_alone(name, 1, cpu), 9);
+        assert_eq!(verbs_alone(name, 0, loopback), 1);
+        assert_eq!(verbs_alone(name, 0, cpu), 0);
+    }
 }
 
 #[test]

@@ -117,6 +117,23 @@ impl Scenario {
     }
 }
 
+impl Scenario {
+    /// The crowded scenario of a seed with four more clients a node: groups get long.
+    pub(crate) fn draw_grouped(seed: u64) -> Self {
+        let mut scenario = Self::draw_crowded(seed);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32));
+        for node in (0..scenario.nodes).map(NodeId) {
+            for _ in 0..4 {
+                let place = rng.random_range(0..=scenario.clients.len());
+                let thread = rng.random_range(0..2);
+                scenario.clients.insert(place, (node, thread));
+            }
+        }
+        scenario.operations = 10;
+        scenario
+    }
+}
+
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -359,9 +376,24 @@ async fn client(ep: &SimEndpoint, mut lock: AnyLock, shared: &Shared) -> Result<
 /// Runs the scenarios of `seeds` with the real lock; the first failure ends it and names its seed.
 pub(crate) fn survives(name: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
     let spec: LockSpec = name.parse().expect("a lock");
+    survive(|_| spec, seeds, draw);
+}
+
+/// As [`survives`], with budgets of 1 to 6 that a seed draws.
+pub(crate) fn survives_with_any_budgets(lock: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
+    let spec = |seed| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xb0d9);
+        let [local, remote] = [0; 2].map(|_| rng.random_range(1..=6));
+        format!("{lock}:{local},{remote}").parse().expect("a lock")
+    };
+    survive(spec, seeds, draw);
+}
+
+fn survive(spec: impl Fn(u64) -> LockSpec, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
     let mut total = Done::default();
     for seed in seeds {
-        match run(spec, None, draw(seed)) {
+        let name = spec(seed);
+        match run(name, None, draw(seed)) {
             Ok(done) => {
                 for cohort in 0..2 {
                     total.grants[cohort] += done.grants[cohort];
@@ -373,7 +405,7 @@ pub(crate) fn survives(name: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario)
             Err(failure) => panic!("{name}, seed {seed}: {failure}\n{:?}", draw(seed)),
         }
     }
-    println!("{name}: {total:?}");
+    println!("{total:?}");
     assert!(
         total.grants.iter().all(|grants| *grants > 1000),
         "both cohorts were there: {total:?}"
