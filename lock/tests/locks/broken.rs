@@ -37,8 +37,8 @@ caught! {
     farlock_g_hands_over_before_the_write_back: "farlock-g:3,3", FarlockGHandoverBeforeWriteBack, draw_grouped;
     farlock_g_hands_over_what_the_cpu_cannot_see: "farlock-g:3,3", HandoverUnflushed, draw_grouped;
     farlock_g_overdraws_its_budget: "farlock-g:2,2", FarlockGOverBudget, draw_grouped;
-    farlock_g_does_not_wait_for_release: "farlock-g:3,3", FarlockGNoReleaseHandshake, draw_grouped;
-    farlock_g_last_does_not_wait_for_release: "farlock-g:3,3", FarlockNoReleaseHandshake, draw_grouped;
+    farlock_g_does_not_wait_for_release: "farlock-g:5,5", FarlockGNoReleaseHandshake, draw_late_links;
+    farlock_g_last_does_not_wait_for_release: "farlock-g:3,3", FarlockNoReleaseHandshake, draw_crowded;
     farlock_g_says_so_before_the_ticket_is_there: "farlock-g:3,3", FarlockGProceedBeforeGroup, draw_grouped;
     farlock_g_does_not_look_again: "farlock-g:3,3", FarlockGNoSecondLook, draw_grouped;
     farlock_g_head_publishes_before_it_leaves: "farlock-g", FarlockPublishBeforeLeaving, draw_grouped;

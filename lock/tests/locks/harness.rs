@@ -45,6 +45,8 @@ pub(crate) struct Scenario {
     handover: Option<u32>,
     memory: MemoryKind,
     descriptors: usize,
+    /// How likely a holder finds nothing to do.
+    idle: f64,
 }
 
 impl Scenario {
@@ -97,6 +99,7 @@ impl Scenario {
                 MemoryKind::Host
             },
             descriptors: rng.random_range(3..=8),
+            idle: 0.2,
         }
     }
 }
@@ -130,6 +133,18 @@ impl Scenario {
             }
         }
         scenario.operations = 10;
+        scenario
+    }
+
+    /// The crowded scenario of a seed in which a link may take longer than a turn: a quick RNIC, late messages, and
+    /// a queue that is short at times.
+    pub(crate) fn draw_late_links(seed: u64) -> Self {
+        let mut scenario = Self::draw_crowded(seed);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(16));
+        scenario.quick = true;
+        scenario.idle = 0.9;
+        scenario.jitter_ns = [1500, 5000][rng.random_range(0..2)];
+        scenario.pause_ns = [2000, 10_000, 30_000][rng.random_range(0..3)];
         scenario
     }
 }
@@ -326,7 +341,7 @@ async fn client(ep: &SimEndpoint, mut lock: AnyLock, shared: &Shared) -> Result<
         }
         while !guards.is_empty() {
             let (index, guard) = guards.swap_remove(rng.random_range(0..guards.len()));
-            if rng.random_bool(0.2) {
+            if rng.random_bool(scenario.idle) {
                 // Somebody who finds nothing to do, and has touched no page in between.
                 shared.idle.borrow_mut()[index] += 1;
                 lock.release(ep, guard, WriteBack::NONE).await?;

@@ -26,6 +26,7 @@ torture! {
     farlock_g: "farlock-g", 0..5000, draw;
     farlock_g_crowded: "farlock-g:3,2", 5000..7000, draw_crowded;
     farlock_g_grouped: "farlock-g:5,5", 7000..8000, draw_grouped;
+    farlock_g_late_links: "farlock-g:5,5", 10_000..12_000, draw_late_links;
 }
 
 #[test]
