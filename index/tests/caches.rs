@@ -135,7 +135,7 @@ fn a_cache_that_is_wrong_about_everything_is_put_right() {
             (10, DataPath::Loopback),
             (13, DataPath::Cpu),
         ] {
-            let lock = LOCKS[(is + was + scale) as usize % 3];
+            let lock = LOCKS[(is + was + scale) as usize % LOCKS.len()];
             let mut cluster = Cluster::new(&one_client(2, lock));
             let old = index_of(&cluster, (0..was).map(|key| key * scale));
             cluster.load((0..is).map(|key| (key * 10, key)));

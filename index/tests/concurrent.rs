@@ -162,6 +162,11 @@ fn gets_and_updates_are_linearizable_with_farlock() {
     is_linearizable(LOCKS[2]);
 }
 
+#[test]
+fn gets_and_updates_are_linearizable_with_farlock_g() {
+    is_linearizable(LOCKS[3]);
+}
+
 /// Reading leaves by CPU, a get sees values the key has had and never nothing; and it is linearizable on a fabric
 /// that is kinder than the contract.
 #[test]

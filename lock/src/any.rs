@@ -4,6 +4,7 @@ use dmtree_cluster::{Endpoint, GlobalAddr};
 
 use crate::alock::{Alock, AlockGuard};
 use crate::farlock::{Farlock, FarlockGuard};
+use crate::farlock_g::{FarlockG, FarlockGGuard};
 use crate::member::Member;
 use crate::sherman::{Sherman, ShermanGuard};
 use crate::{Error, ErrorKind, LockProtocol, Result, WriteBack};
@@ -18,6 +19,8 @@ pub enum AnyLock {
     Alock(Alock),
     /// FARLock.
     Farlock(Farlock),
+    /// FARLock with groups.
+    FarlockG(FarlockG),
 }
 
 /// Holds a lock of [`AnyLock`].
@@ -31,6 +34,8 @@ pub enum AnyGuard {
     Alock(AlockGuard),
     /// Of FARLock.
     Farlock(FarlockGuard),
+    /// Of FARLock with groups.
+    FarlockG(FarlockGGuard),
 }
 
 impl AnyGuard {
@@ -40,6 +45,7 @@ impl AnyGuard {
             AnyGuard::Sherman(guard) => guard.lock(),
             AnyGuard::Alock(guard) => guard.lock(),
             AnyGuard::Farlock(guard) => guard.lock(),
+            AnyGuard::FarlockG(guard) => guard.lock(),
         }
     }
 }
@@ -50,6 +56,7 @@ impl AnyLock {
             AnyLock::Sherman(lock) => lock.member(),
             AnyLock::Alock(lock) => lock.member(),
             AnyLock::Farlock(lock) => lock.member(),
+            AnyLock::FarlockG(lock) => lock.member(),
         }
     }
 
@@ -75,6 +82,7 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
             AnyLock::Sherman(protocol) => AnyGuard::Sherman(protocol.acquire(ep, lock).await?),
             AnyLock::Alock(protocol) => AnyGuard::Alock(protocol.acquire(ep, lock).await?),
             AnyLock::Farlock(protocol) => AnyGuard::Farlock(protocol.acquire(ep, lock).await?),
+            AnyLock::FarlockG(protocol) => AnyGuard::FarlockG(protocol.acquire(ep, lock).await?),
         })
     }
 
@@ -83,6 +91,7 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
             AnyLock::Sherman(protocol) => protocol.hint(ep, lock),
             AnyLock::Alock(protocol) => protocol.hint(ep, lock),
             AnyLock::Farlock(protocol) => protocol.hint(ep, lock),
+            AnyLock::FarlockG(protocol) => protocol.hint(ep, lock),
         }
     }
 
@@ -95,6 +104,9 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
                 protocol.release(ep, guard, write_back).await
             }
             (AnyLock::Farlock(protocol), AnyGuard::Farlock(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::FarlockG(protocol), AnyGuard::FarlockG(guard)) => {
                 protocol.release(ep, guard, write_back).await
             }
             (protocol, guard) => {

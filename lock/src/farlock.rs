@@ -24,8 +24,11 @@
 //! | 0 | `next` | the successor, once: its own address |
 //! | 1 | `release` | the successor, once, after it has read `ticket`: 1 |
 //! | 2 | `ticket` | its owner: INVALID (2⁶⁴ − 1), then its ticket |
-//! | 3 | `proceed` | the predecessor, at most once: 1 |
-//! | 4 | `qgrant` | the predecessor, once, after any `proceed`: 1 |
+//! | 3 | – | 0; FARLock-G's `group` |
+//! | 4 | `proceed` | the predecessor, at most once: 1 |
+//! | 5 | `qgrant` | the predecessor, once, after any `proceed`: 1 |
+//!
+//! `farlock_g.rs` adds groups to this protocol and takes its other steps from here.
 //!
 //! # States of a request
 //!
@@ -100,14 +103,19 @@ const LOCAL_TAIL: u64 = 0;
 const REMOTE_TAIL: u64 = 1;
 /// Where the words of Peterson's algorithm begin: remote flag, victim, local flag.
 const PETERSON: u64 = 2;
-const NEXT_TICKET: u64 = 5;
-const TICKET_OWNER: u64 = 6;
+pub(crate) const NEXT_TICKET: u64 = 5;
+pub(crate) const TICKET_OWNER: u64 = 6;
 
-const NEXT: u64 = 0;
+pub(crate) const NEXT: u64 = 0;
 const RELEASE: u64 = 1;
-const TICKET: u64 = 2;
-const PROCEED: u64 = 3;
-const QGRANT: u64 = 4;
+pub(crate) const TICKET: u64 = 2;
+/// FARLock-G's: in front of `proceed`, so that one WRITE sets both in this order.
+pub(crate) const GROUP: u64 = 3;
+pub(crate) const PROCEED: u64 = 4;
+const QGRANT: u64 = 5;
+
+/// What `proceed` says to a request that is to contend for a ticket of its own.
+pub(crate) const CONTEND: u64 = 1;
 
 /// A ticket that is not there yet.
 const INVALID: u64 = u64::MAX;
@@ -119,14 +127,14 @@ fn tail(lock: GlobalAddr, cohort: Cohort) -> GlobalAddr {
     })
 }
 
-fn peterson(lock: GlobalAddr) -> Peterson {
+pub(crate) fn peterson(lock: GlobalAddr) -> Peterson {
     Peterson::new(lock.word(PETERSON))
 }
 
 /// A client of FARLock.
 #[derive(Debug)]
 pub struct Farlock {
-    member: Rc<Member>,
+    pub(crate) member: Rc<Member>,
     pool: Pool,
 }
 
@@ -134,8 +142,8 @@ pub struct Farlock {
 #[derive(Debug)]
 #[must_use = "a guard that is dropped leaves the lock held and poisons the client"]
 pub struct FarlockGuard {
-    held: Held,
-    me: GlobalAddr,
+    pub(crate) held: Held,
+    pub(crate) me: GlobalAddr,
     ticket: u64,
 }
 
@@ -168,8 +176,21 @@ impl Farlock {
         &self.member
     }
 
-    /// Links behind `ahead` and waits until it has left Peterson.
-    async fn link<E: Endpoint>(&self, ep: &E, place: &Place, ahead: GlobalAddr) -> Result<()> {
+    /// Joins the queue of the client's cohort.
+    pub(crate) async fn join<E: Endpoint>(&mut self, ep: &E, lock: GlobalAddr) -> Result<Place> {
+        let tail = tail(lock, Cohort::of(ep.node(), lock));
+        let initial = [0, 0, INVALID, 0, 0, 0];
+        join(&self.member, &mut self.pool, ep, lock, tail, initial).await
+    }
+
+    /// Links behind `ahead` and waits until it has left Peterson; returns what it has said: [`CONTEND`], or what
+    /// else a `proceed` may be.
+    pub(crate) async fn link<E: Endpoint>(
+        &self,
+        ep: &E,
+        place: &Place,
+        ahead: GlobalAddr,
+    ) -> Result<u64> {
         let lock = place.held.lock();
         let watch = self.member.watch(ep, lock);
         let loan = place.ahead.and_then(|(_, loan)| loan);
@@ -191,16 +212,18 @@ impl Farlock {
         let ticket = steps.value(ticket);
         drop(steps);
         watch.tell(|monitor, _| monitor.returned(loan))?;
-        if ticket == INVALID {
-            let what = WaitFor::new("farlock: proceed", lock);
-            ep.wait_until(place.me.word(PROCEED), 1, what, |words| words[0] == 1)
-                .await?;
+        if ticket != INVALID {
+            return Ok(CONTEND);
         }
-        Ok(())
+        let what = WaitFor::new("farlock: proceed", lock);
+        let line = ep
+            .wait_until(place.me.word(PROCEED), 1, what, |words| words[0] != 0)
+            .await?;
+        Ok(line[0])
     }
 
     /// Enters Peterson (invariant 4).
-    async fn enter<E: Endpoint>(&self, ep: &E, lock: GlobalAddr) -> Result<()> {
+    pub(crate) async fn enter<E: Endpoint>(&self, ep: &E, lock: GlobalAddr) -> Result<()> {
         let cohort = Cohort::of(ep.node(), lock);
         self.member
             .watch(ep, lock)
@@ -212,7 +235,12 @@ impl Farlock {
     }
 
     /// Takes a ticket, leaves Peterson, and lets the successor contend.
-    async fn ticket<E: Endpoint>(&self, ep: &E, lock: GlobalAddr, me: GlobalAddr) -> Result<u64> {
+    pub(crate) async fn ticket<E: Endpoint>(
+        &self,
+        ep: &E,
+        lock: GlobalAddr,
+        me: GlobalAddr,
+    ) -> Result<u64> {
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
         #[cfg(any(test, feature = "faults"))]
@@ -240,10 +268,21 @@ impl Farlock {
             monitor.decided(at, cohort)?;
             monitor.ticket_taken(at, cohort, ticket)
         })?;
+        self.publish(ep, lock, me, ticket).await?;
+        Ok(ticket)
+    }
+
+    /// Lets the successor contend: Peterson is left, and its flag's 0 acknowledged.
+    pub(crate) async fn publish<E: Endpoint>(
+        &self,
+        ep: &E,
+        lock: GlobalAddr,
+        me: GlobalAddr,
+        ticket: u64,
+    ) -> Result<()> {
         // Invariant 3: publish, then look. `SeqCst` twice, or the look may be made first.
         ep.store(me.word(TICKET), ticket, Ordering::SeqCst).await?;
-        self.tell_next(ep, lock, me).await?;
-        Ok(ticket)
+        self.tell_next(ep, lock, me).await
     }
 
     /// Sets `proceed` of the successor, if there is one already, and waits until it has landed (invariant 8).
@@ -255,10 +294,80 @@ impl Farlock {
             watch.tell(|monitor, at| monitor.touched(at, loan))?;
             let mut steps = Steps::new(ep, next);
             steps
-                .write(next.word(PROCEED), 1, Ordering::Release)
+                .write(next.word(PROCEED), CONTEND, Ordering::Release)
                 .await?;
             steps.run().await?;
         }
+        Ok(())
+    }
+
+    /// Waits until the lock is the client's: for its turn in the queue, and if `polls`, for that of its ticket.
+    pub(crate) async fn settle<E: Endpoint>(
+        &self,
+        ep: &E,
+        place: Place,
+        ticket: u64,
+        polls: bool,
+    ) -> Result<FarlockGuard> {
+        let lock = place.held.lock();
+        let watch = self.member.watch(ep, lock);
+        if place.ahead.is_some() {
+            let what = WaitFor::new("farlock: qgrant", lock);
+            ep.wait_until(place.me.word(QGRANT), 1, what, |words| words[0] == 1)
+                .await?;
+            watch.tell(|monitor, at| monitor.ahead_is_done(at, place.me))?;
+        }
+        if polls {
+            // Invariants 6 and 7: an acquire load, or a READ that sees the word, sees what was written before it.
+            let what = WaitFor::new("farlock: ticket_owner", lock);
+            wait(ep, lock.word(TICKET_OWNER), 1, what, |words| {
+                words[0] == ticket
+            })
+            .await?;
+        }
+        watch.tell(|monitor, at| monitor.granted(at, Cohort::of(ep.node(), lock)))?;
+        let Place { mut held, me, .. } = place;
+        held.granted();
+        Ok(FarlockGuard { held, me, ticket })
+    }
+
+    /// Waits until the successor is done with `me` and lets it be the head of the queue; `next` is null when it
+    /// is not known yet. `hasty` leaves out what the wait is for.
+    pub(crate) async fn hand_over<E: Endpoint>(
+        &self,
+        ep: &E,
+        lock: GlobalAddr,
+        me: GlobalAddr,
+        mut next: GlobalAddr,
+        hasty: bool,
+    ) -> Result<()> {
+        let watch = self.member.watch(ep, lock);
+        let what = WaitFor::new("farlock: release", lock);
+        let word = me.word(if hasty { NEXT } else { RELEASE });
+        ep.wait_until(word, 1, what, |words| words[0] != 0).await?;
+        if next.is_null() {
+            // Written before `release`, so visible with it.
+            next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
+        }
+        if !hasty {
+            watch.tell(|monitor, at| monitor.behind_is_done(at, me))?;
+        }
+        let loan = watch.tell(|monitor, at| monitor.learned(at, me, next))?;
+        watch.tell(|monitor, at| monitor.touched(at, loan))?;
+        let mut steps = Steps::new(ep, next);
+        steps.write(next.word(QGRANT), 1, Ordering::Release).await?;
+        steps.run().await?;
+        drop(steps);
+        watch.tell(|monitor, _| monitor.returned(loan))
+    }
+
+    /// The release is over (invariant 9).
+    pub(crate) fn retire<E: Endpoint>(&mut self, ep: &E, held: Held, me: GlobalAddr) -> Result<()> {
+        self.member
+            .watch(ep, held.lock())
+            .tell(|monitor, at| monitor.retired(at, me))?;
+        self.pool.put(me);
+        held.disarm();
         Ok(())
     }
 }
@@ -315,39 +424,13 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
 
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<FarlockGuard> {
         self.member.check()?;
-        let cohort = Cohort::of(ep.node(), lock);
-        let initial = [0, 0, INVALID, 0, 0];
-        let place = join(
-            &self.member,
-            &mut self.pool,
-            ep,
-            lock,
-            tail(lock, cohort),
-            initial,
-        )
-        .await?;
+        let place = self.join(ep, lock).await?;
         if let Some((ahead, _)) = place.ahead {
             self.link(ep, &place, ahead).await?;
         }
         self.enter(ep, lock).await?;
         let ticket = self.ticket(ep, lock, place.me).await?;
-        let watch = self.member.watch(ep, lock);
-        if place.ahead.is_some() {
-            let what = WaitFor::new("farlock: qgrant", lock);
-            ep.wait_until(place.me.word(QGRANT), 1, what, |words| words[0] == 1)
-                .await?;
-            watch.tell(|monitor, at| monitor.ahead_is_done(at, place.me))?;
-        }
-        // Invariants 6 and 7: an acquire load, or a READ that sees the word, sees what was written before it.
-        let what = WaitFor::new("farlock: ticket_owner", lock);
-        wait(ep, lock.word(TICKET_OWNER), 1, what, |words| {
-            words[0] == ticket
-        })
-        .await?;
-        watch.tell(|monitor, at| monitor.granted(at, cohort))?;
-        let Place { mut held, me, .. } = place;
-        held.granted();
-        Ok(FarlockGuard { held, me, ticket })
+        self.settle(ep, place, ticket, true).await
     }
 
     fn hint(&self, ep: &E, lock: GlobalAddr) {
@@ -370,7 +453,7 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
         // Acquire: the successor set its descriptor up before it linked itself.
-        let mut next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
+        let next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
         let mut steps = Steps::new(ep, lock);
         let late = sabotaged!(self.member, FarlockOwnerBeforeWriteBack);
         if !late {
@@ -396,28 +479,8 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
         }
         if !alone {
             let hasty = sabotaged!(self.member, FarlockNoReleaseHandshake);
-            let what = WaitFor::new("farlock: release", lock);
-            let word = me.word(if hasty { NEXT } else { RELEASE });
-            ep.wait_until(word, 1, what, |words| words[0] != 0).await?;
-            if next.is_null() {
-                // Written before `release`, so visible with it.
-                next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
-            }
-            if !hasty {
-                watch.tell(|monitor, at| monitor.behind_is_done(at, me))?;
-            }
-            let loan = watch.tell(|monitor, at| monitor.learned(at, me, next))?;
-            watch.tell(|monitor, at| monitor.touched(at, loan))?;
-            let mut steps = Steps::new(ep, next);
-            steps.write(next.word(QGRANT), 1, Ordering::Release).await?;
-            steps.run().await?;
-            drop(steps);
-            watch.tell(|monitor, _| monitor.returned(loan))?;
+            self.hand_over(ep, lock, me, next, hasty).await?;
         }
-        // Invariant 9.
-        watch.tell(|monitor, at| monitor.retired(at, me))?;
-        self.pool.put(me);
-        held.disarm();
-        Ok(())
+        self.retire(ep, held, me)
     }
 }

@@ -20,6 +20,20 @@ pub enum Fault {
     FarlockUnfencedLeave,
     /// FARLock advances `ticket_owner` before it writes back.
     FarlockOwnerBeforeWriteBack,
+    /// FARLock-G publishes its ticket although it hands it on.
+    FarlockGMemberPublishes,
+    /// FARLock-G advances `ticket_owner` although others of the group come after it.
+    FarlockGMemberAdvances,
+    /// FARLock-G hands over within a group before its write-back has completed.
+    FarlockGHandoverBeforeWriteBack,
+    /// FARLock-G hands on as many grants as it was handed, and tells nobody what it was handed.
+    FarlockGOverBudget,
+    /// FARLock-G takes its descriptor back within a group without waiting for its successor's `release`.
+    FarlockGNoReleaseHandshake,
+    /// FARLock-G says that it has handed its ticket on before the ticket is there.
+    FarlockGProceedBeforeGroup,
+    /// FARLock-G's last member does not look again for a successor after it has published its ticket.
+    FarlockGNoSecondLook,
     /// ALock's leader looks at the other cohort before it has made itself the victim, and not again.
     AlockNoVictimRecheck,
     /// ALock hands over before its write-back has completed.

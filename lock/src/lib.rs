@@ -9,6 +9,7 @@
 //! | [`sherman`] | CAS through their own RNIC (loopback) | CAS | FIFO within a compute server, none between |
 //! | [`alock`] | CPU | RDMA | FIFO within a cohort, cohorts alternate after a budget |
 //! | [`farlock`] | CPU | RDMA | FIFO by ticket over both cohorts |
+//! | [`farlock_g`] | CPU | RDMA | the same, with a ticket for a group of neighbours in a cohort's queue |
 //!
 //! A program names a lock by its [`LockSpec`], lets [`LockPlan`] reserve what it needs in a
 //! [`MemoryMap`](dmtree_cluster::MemoryMap), and gives each client an [`AnyLock`]:
@@ -54,6 +55,7 @@ pub mod cpu;
 mod descriptor;
 mod error;
 pub mod farlock;
+pub mod farlock_g;
 #[cfg(any(test, feature = "faults"))]
 mod fault;
 mod held;

@@ -12,6 +12,8 @@
 //!    taken it back, and none has two successors.
 //! 5. **Progress**: as long as clients wait for a lock, grants happen ([`Monitor::stalled`]).
 //! 6. **Peterson**: at most one client of a cohort contends at a time.
+//! 7. **Groups** (FARLock-G): a group has one ticket and at most its budget of members, each the successor of the
+//!    one before; it is granted in this order, with no other ticket in between; only the last of it ends its turn.
 //!
 //! # What is known when
 //! A client learns of its own verbs' effects late, and others may act on them before. So
@@ -23,6 +25,7 @@
 //!   happened: to the borrower by the verb's completion, or, often earlier, to the owner by the word it wrote.
 
 mod descriptors;
+mod groups;
 mod lock_state;
 mod report;
 #[cfg(test)]
@@ -98,6 +101,7 @@ const TICKETS: &str = "ticket order";
 const ORDER: &str = "consistent ordering";
 const DESCRIPTORS: &str = "descriptors";
 const PETERSON: &str = "one contender a cohort";
+const GROUPS: &str = "groups";
 const SEQUENCE: &str = "a client's own sequence";
 
 const NOT_ASKED: &str = "it has not asked for this lock";
@@ -337,7 +341,9 @@ impl Monitor {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let request = state.requesting(at)?;
-        request.ticket = Some(ticket);
+        if let Some(other) = request.ticket.replace(ticket) {
+            return at.violation(TICKETS, || format!("took ticket {ticket}, and has {other}"));
+        }
         if let Some(key) = request.descriptor {
             state.descriptors.ticket(at, key, ticket)?;
         }
@@ -379,8 +385,9 @@ impl Monitor {
         else {
             return at.violation(SEQUENCE, || NOT_ASKED.to_owned());
         };
+        let mut last = true;
         if let Some(key) = descriptor {
-            state.descriptors.grant(at, key)?;
+            last = state.descriptors.grant(at, key)?;
         }
         let lock = state.lock(at.lock);
         if let Some(holder) = lock.holder() {
@@ -397,8 +404,10 @@ impl Monitor {
                     format!("granted with ticket {ticket}, the next one is {next}")
                 });
             }
-            lock.served += 1;
-            lock.pending >>= 1;
+            if last {
+                lock.served += 1;
+                lock.pending >>= 1;
+            }
         }
         lock.progress_ns = at.now_ns;
         lock.count(cohort);

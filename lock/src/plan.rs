@@ -6,6 +6,7 @@ use dmtree_cluster::{ClientId, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 
 use crate::alock::Alock;
 use crate::farlock::Farlock;
+use crate::farlock_g::FarlockG;
 use crate::sherman::Sherman;
 use crate::{AnyLock, Budgets, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
 
@@ -145,6 +146,10 @@ impl LockPlan {
                 AnyLock::Alock(Alock::new(client, monitor, budgets, place, count))
             }
             LockSpec::Farlock => AnyLock::Farlock(Farlock::new(client, monitor, place, count)),
+            LockSpec::FarlockG(budgets) => {
+                let budgets = budgets.unwrap_or(Budgets::GROUPS);
+                AnyLock::FarlockG(FarlockG::new(client, monitor, budgets, place, count))
+            }
         }
     }
 }
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_lines_on_the_clients_own_nodes() {
-        for name in ["alock", "farlock"] {
+        for name in ["alock", "farlock", "farlock-g"] {
             let options = LockOptions {
                 slots: 10,
                 descriptors: 3,

@@ -1,4 +1,4 @@
-//! Joining a queue of descriptors: what ALock and FARLock do alike.
+//! Joining a queue of descriptors: what ALock, FARLock and FARLock-G do alike.
 
 use std::rc::Rc;
 

@@ -11,7 +11,7 @@ use crate::cpu::TicketLock;
 use crate::descriptor::DESCRIPTOR_BYTES;
 use crate::{Cohort, LockLayout, LockOptions, alock, farlock, sherman};
 
-/// How many grants in a row each cohort may have while the other waits.
+/// How many grants in a row each cohort may have while others have asked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budgets {
     /// Of the local cohort.
@@ -24,6 +24,12 @@ impl Budgets {
     /// One grant each: the cohorts alternate.
     pub const ALTERNATE: Self = Self {
         local: NonZeroU32::MIN,
+        remote: NonZeroU32::MIN,
+    };
+
+    /// Groups of local clients, and single remote ones: the best of the FARLock paper's (OSDI 2026, section 5.4).
+    pub const GROUPS: Self = Self {
+        local: NonZeroU32::new(5).expect("not 0"),
         remote: NonZeroU32::MIN,
     };
 
@@ -45,6 +51,8 @@ pub enum LockSpec {
     Alock(Option<Budgets>),
     /// `farlock`.
     Farlock,
+    /// `farlock-g` (the same as `farlock-g:5,1`) or `farlock-g:LOCAL,REMOTE`: the most members of a group.
+    FarlockG(Option<Budgets>),
 }
 
 /// Why a lock's name was not understood.
@@ -69,13 +77,20 @@ pub enum Param {
 
 impl LockSpec {
     /// How locks are written.
-    pub const FORMS: &'static [&'static str] =
-        &["sherman", "alock", "alock:LOCAL,REMOTE", "farlock"];
+    pub const FORMS: &'static [&'static str] = &[
+        "sherman",
+        "alock",
+        "alock:LOCAL,REMOTE",
+        "farlock",
+        "farlock-g",
+        "farlock-g:LOCAL,REMOTE",
+    ];
 
-    /// The budgets of an ALock; none for other locks.
+    /// The budgets of an ALock or a FARLock-G; none for other locks.
     pub fn budgets(self) -> Option<Budgets> {
         match self {
             LockSpec::Alock(budgets) => Some(budgets.unwrap_or(Budgets::ALTERNATE)),
+            LockSpec::FarlockG(budgets) => Some(budgets.unwrap_or(Budgets::GROUPS)),
             LockSpec::Sherman | LockSpec::Farlock => None,
         }
     }
@@ -95,7 +110,7 @@ impl LockSpec {
                 descriptor_bytes: DESCRIPTOR_BYTES,
                 tier_bytes: 0,
             },
-            LockSpec::Farlock => LockLayout {
+            LockSpec::Farlock | LockSpec::FarlockG(_) => LockLayout {
                 lock_bytes: farlock::LOCK_BYTES,
                 memory: MemoryKind::Host,
                 descriptor_bytes: DESCRIPTOR_BYTES,
@@ -121,7 +136,7 @@ impl LockSpec {
                 };
                 params.insert("memory", Param::Name(memory));
             }
-            LockSpec::Alock(_) | LockSpec::Farlock => {
+            LockSpec::Alock(_) | LockSpec::Farlock | LockSpec::FarlockG(_) => {
                 params.insert("descriptors", Param::Number(options.descriptors as u64));
             }
         }
@@ -154,10 +169,10 @@ impl LockSpec {
     }
 }
 
-fn parse_budgets(text: &str) -> Result<Budgets, String> {
+fn parse_budgets(lock: &str, text: &str) -> Result<Budgets, String> {
     let Some((local, remote)) = text.split_once(',') else {
         return Err(format!(
-            "{text:?} is one budget, it takes a local and a remote one, as in alock:20,5"
+            "{text:?} is one budget, it takes a local and a remote one, as in {lock}:20,5"
         ));
     };
     let parse = |which: &str, text: &str| match text.parse::<u32>().map(NonZeroU32::new) {
@@ -192,7 +207,13 @@ impl FromStr for LockSpec {
             ("sherman", None) => Ok(LockSpec::Sherman),
             ("farlock", None) => Ok(LockSpec::Farlock),
             ("alock", None) => Ok(LockSpec::Alock(None)),
-            ("alock", Some(text)) => Ok(LockSpec::Alock(Some(parse_budgets(text).map_err(fail)?))),
+            ("farlock-g", None) => Ok(LockSpec::FarlockG(None)),
+            ("alock", Some(text)) => parse_budgets(lock, text)
+                .map(|budgets| LockSpec::Alock(Some(budgets)))
+                .map_err(fail),
+            ("farlock-g", Some(text)) => parse_budgets(lock, text)
+                .map(|budgets| LockSpec::FarlockG(Some(budgets)))
+                .map_err(fail),
             ("sherman" | "farlock", Some(_)) => Err(fail(format!("{lock} takes no parameters"))),
             _ => Err(fail("it does not exist".to_owned())),
         }
@@ -206,6 +227,10 @@ impl fmt::Display for LockSpec {
             LockSpec::Alock(None) => f.write_str("alock"),
             LockSpec::Alock(Some(Budgets { local, remote })) => write!(f, "alock:{local},{remote}"),
             LockSpec::Farlock => f.write_str("farlock"),
+            LockSpec::FarlockG(None) => f.write_str("farlock-g"),
+            LockSpec::FarlockG(Some(Budgets { local, remote })) => {
+                write!(f, "farlock-g:{local},{remote}")
+            }
         }
     }
 }
@@ -224,7 +249,16 @@ mod tests {
 
     #[test]
     fn names_come_back_as_they_were_typed() {
-        for name in ["sherman", "alock", "alock:1,1", "alock:20,5", "farlock"] {
+        for name in [
+            "sherman",
+            "alock",
+            "alock:1,1",
+            "alock:20,5",
+            "farlock",
+            "farlock-g",
+            "farlock-g:5,1",
+            "farlock-g:5,5",
+        ] {
             let spec: LockSpec = name.parse().expect(name);
             assert_eq!(spec.to_string(), name);
         }
@@ -235,6 +269,14 @@ mod tests {
         assert_eq!(
             "alock".parse::<LockSpec>().map(LockSpec::budgets),
             Ok(Some(budgets(1, 1)))
+        );
+        assert_eq!(
+            "farlock-g".parse::<LockSpec>().map(LockSpec::budgets),
+            Ok(Some(budgets(5, 1)))
+        );
+        assert_eq!(
+            "farlock-g:2,3".parse(),
+            Ok(LockSpec::FarlockG(Some(budgets(2, 3))))
         );
         assert_eq!(
             "farlock".parse::<LockSpec>().map(LockSpec::budgets),
@@ -257,13 +299,22 @@ mod tests {
             ("alock:1,2,3", "the remote budget \"2,3\""),
             ("alock:4294967296,1", "the local budget \"4294967296\""),
             ("farlock:5,1", "takes no parameters"),
+            ("farlock-g:", "as in farlock-g:"),
+            ("farlock-g:5", "one budget"),
+            ("farlock-g:0,1", "the local budget is 0"),
+            ("farlock-g:5,0", "the remote budget is 0"),
+            ("farlock-g:-1,1", "the local budget \"-1\""),
+            ("farlock_g", "does not exist"),
+            ("farlock-G:5,1", "does not exist"),
             ("sherman:4", "takes no parameters"),
         ] {
             let error = name.parse::<LockSpec>().expect_err(name);
             let text = error.to_string();
             assert!(text.contains(why), "{name}: {text}");
             assert!(
-                text.contains(&format!("{name:?}")) && text.contains("alock:LOCAL,REMOTE"),
+                text.contains(&format!("{name:?}"))
+                    && text.contains(", alock:LOCAL,REMOTE,")
+                    && text.contains("farlock-g:LOCAL,REMOTE"),
                 "{text}"
             );
         }
@@ -271,10 +322,18 @@ mod tests {
 
     #[test]
     fn lists_keep_budgets_with_their_lock() {
-        let list = LockSpec::parse_list("sherman,alock:20,5,farlock,alock").expect("a list");
+        let list = LockSpec::parse_list("sherman,alock:20,5,farlock,farlock-g:5,1,alock,farlock-g")
+            .expect("a list");
         assert_eq!(
             list.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            ["sherman", "alock:20,5", "farlock", "alock"]
+            [
+                "sherman",
+                "alock:20,5",
+                "farlock",
+                "farlock-g:5,1",
+                "alock",
+                "farlock-g"
+            ]
         );
         assert!(LockSpec::parse_list("sherman,,farlock").is_err());
         assert!(LockSpec::parse_list("sherman,5").is_err());
@@ -303,6 +362,15 @@ mod tests {
                 ("descriptors", Param::Number(8)),
                 ("local_budget", Param::Number(20)),
                 ("remote_budget", Param::Number(5)),
+            ])
+        );
+        assert_eq!(
+            params("farlock-g"),
+            BTreeMap::from([
+                ("slots", Param::Number(16)),
+                ("descriptors", Param::Number(8)),
+                ("local_budget", Param::Number(5)),
+                ("remote_budget", Param::Number(1)),
             ])
         );
         assert_eq!(

@@ -13,7 +13,7 @@ use dmtree_index::{
 };
 use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, Monitor};
 
-pub const LOCKS: [&str; 3] = ["sherman", "alock:20,5", "farlock"];
+pub const LOCKS: [&str; 4] = ["sherman", "alock:20,5", "farlock", "farlock-g:3,2"];
 pub const PATHS: [DataPath; 2] = [DataPath::Cpu, DataPath::Loopback];
 
 pub type SimTree = Tree<SimEndpoint, AnyLock>;

@@ -2,7 +2,7 @@
 
 use dmtree_cluster::{ClientId, GlobalAddr, LINE_BYTES};
 
-use super::{DESCRIPTORS, Moment, ORDER};
+use super::{DESCRIPTORS, GROUPS, Moment, ORDER};
 use crate::Result;
 
 /// Who has a descriptor on loan.
@@ -48,6 +48,10 @@ struct Life {
     loans: [Loan; 2],
     ticket: Option<u64>,
     granted: bool,
+    /// How many of its group are ahead of it.
+    place: u32,
+    /// Whether it has handed its ticket on to its successor.
+    handed_on: bool,
 }
 
 /// Descriptors that lie one after the other.
@@ -310,11 +314,13 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Checks that the predecessor was granted the lock.
+    /// Checks that the predecessor was granted the lock; returns whether it ends its ticket's turn.
     #[inline]
-    pub(super) fn grant(&mut self, at: Moment, key: Key) -> Result<()> {
+    pub(super) fn grant(&mut self, at: Moment, key: Key) -> Result<bool> {
+        let mut last = true;
         let predecessor = self.living_mut(key).and_then(|life| {
             life.granted = true;
+            last = !life.handed_on;
             life.predecessor
         });
         if let Some(Life {
@@ -327,6 +333,78 @@ impl Descriptors {
                 format!("granted before {other}, which is ahead of it")
             });
         }
-        Ok(())
+        Ok(last)
+    }
+
+    /// The owner of `me` makes `next` the member after it of a group of at most `budget`; returns whose that is.
+    pub(super) fn hand_on(
+        &mut self,
+        at: Moment,
+        me: GlobalAddr,
+        next: GlobalAddr,
+        ticket: u64,
+        budget: u64,
+    ) -> Result<ClientId> {
+        let (_, mine) = self.life(at, me)?;
+        let place = mine.place + 1;
+        let mistake = if mine.linked != Some((at.client, at.lock)) || mine.ticket != Some(ticket) {
+            Some(format!("which it does not have: {mine:?}"))
+        } else if mine.handed_on {
+            Some("for a second time".to_owned())
+        } else if u64::from(place) >= budget {
+            Some(format!("to a member beyond the budget of {budget}"))
+        } else {
+            None
+        };
+        if let Some(mistake) = mistake {
+            return at.violation(GROUPS, || format!("hands ticket {ticket} on, {mistake}"));
+        }
+        mine.handed_on = true;
+        let (_, life) = self.life(at, next)?;
+        let Some((owner, _)) = life.linked else {
+            return at.violation(GROUPS, || {
+                format!("hands ticket {ticket} on to {next}, which is taken back")
+            });
+        };
+        life.ticket = Some(ticket);
+        life.place = place;
+        Ok(owner)
+    }
+
+    /// Checks that the owner of `me` was made a member of the group of `ticket`, with `left` of its `budget` left.
+    pub(super) fn member(
+        &mut self,
+        at: Moment,
+        me: GlobalAddr,
+        ticket: u64,
+        left: u64,
+        budget: u64,
+    ) -> Result<()> {
+        let (_, life) = self.life(at, me)?;
+        let Life {
+            ticket: handed,
+            place,
+            ..
+        } = *life;
+        if place > 0 && handed == Some(ticket) && u64::from(place) + left == budget {
+            return Ok(());
+        }
+        at.violation(GROUPS, || {
+            format!(
+                "was handed ticket {ticket} with {left} of {budget} left, and not {handed:?} with {place} ahead of it"
+            )
+        })
+    }
+
+    /// Checks that no member of its group comes after `me`.
+    pub(super) fn last(&mut self, at: Moment, me: GlobalAddr) -> Result<()> {
+        let (_, life) = self.life(at, me)?;
+        if !life.handed_on {
+            return Ok(());
+        }
+        let ticket = life.ticket;
+        at.violation(GROUPS, || {
+            format!("ends the turn of {ticket:?}, which it has handed on")
+        })
     }
 }

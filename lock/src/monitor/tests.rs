@@ -6,14 +6,14 @@ use super::*;
 use crate::Error;
 
 /// A monitor of two locks on node 0, with two descriptors of each of the clients 0 to 3, all on node 1.
-struct Bench {
-    monitor: Monitor,
+pub(super) struct Bench {
+    pub(super) monitor: Monitor,
     locks: [GlobalAddr; 2],
     descriptors: Vec<[GlobalAddr; 2]>,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut map = MemoryMap::new(2);
         let table = LockTable::reserve(&mut map, &[NodeId(0)], 2, 64, MemoryKind::Host);
         let monitor = Monitor::new(&table);
@@ -36,11 +36,11 @@ impl Bench {
         }
     }
 
-    fn at(&self, client: u32, now_ns: u64) -> Moment {
+    pub(super) fn at(&self, client: u32, now_ns: u64) -> Moment {
         self.on(0, client, now_ns)
     }
 
-    fn on(&self, lock: usize, client: u32, now_ns: u64) -> Moment {
+    pub(super) fn on(&self, lock: usize, client: u32, now_ns: u64) -> Moment {
         Moment {
             lock: self.locks[lock],
             client: ClientId(client),
@@ -49,12 +49,12 @@ impl Bench {
     }
 
     /// The client's first descriptor.
-    fn me(&self, client: u32) -> GlobalAddr {
+    pub(super) fn me(&self, client: u32) -> GlobalAddr {
         self.descriptors[client as usize][0]
     }
 
     /// Requests the first lock and queues for it.
-    fn join(&self, client: u32, ahead: Option<u32>) -> Result<Option<Borrow>> {
+    pub(super) fn join(&self, client: u32, ahead: Option<u32>) -> Result<Option<Borrow>> {
         let at = self.at(client, 0);
         self.monitor.requested(at, Cohort::Remote)?;
         self.monitor.linked(at, self.me(client))?;
@@ -66,7 +66,7 @@ impl Bench {
 }
 
 #[track_caller]
-fn broken<T: fmt::Debug>(outcome: Result<T>, invariant: &str, detail: &str) {
+pub(super) fn broken<T: fmt::Debug>(outcome: Result<T>, invariant: &str, detail: &str) {
     match outcome.map_err(Error::into_kind) {
         Err(ErrorKind::Violation(violation)) => {
             assert_eq!(violation.invariant, invariant, "{violation}");

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
-use dmtree_lock::{Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack};
+use dmtree_lock::{
+    AnyGuard, Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
+};
 
 /// One lock and one page on node 0, and clients on given nodes.
 struct Bench {
@@ -46,7 +48,7 @@ impl Bench {
     }
 
     /// Each client takes the lock again and again until `until_ns`, works and writes a word back.
-    fn closed_loop(&mut self, until_ns: u64, work_ns: u64) {
+    fn closed_loop(&mut self, until_ns: u64, work_ns: u64, path: DataPath) {
         for (number, node) in self.clients.clone().into_iter().enumerate() {
             let ep = self.sim.endpoint(node, number as u16);
             let mut lock = self
@@ -59,7 +61,7 @@ impl Bench {
                     ep.work(work_ns).await;
                     let writes: [(GlobalAddr, &[u64]); 1] = [(page, &[1])];
                     let write_back = WriteBack {
-                        path: DataPath::Loopback,
+                        path,
                         writes: &writes,
                     };
                     lock.release(&ep, guard, write_back)
@@ -123,6 +125,12 @@ fn uncontended_costs_are_those_of_the_protocols() {
     assert_eq!(verbs_alone("farlock", 1, cpu), 9);
     assert_eq!(verbs_alone("farlock", 0, loopback), 1);
     assert_eq!(verbs_alone("farlock", 0, cpu), 0);
+    // A head alone leaves in the chain that takes its ticket.
+    for name in ["farlock-g", "farlock-g:1,1", "farlock-g:5,5"] {
+        assert_eq!(verbs_alone(name, 1, cpu), 9);
+        assert_eq!(verbs_alone(name, 0, loopback), 1);
+        assert_eq!(verbs_alone(name, 0, cpu), 0);
+    }
 }
 
 #[test]
@@ -130,7 +138,7 @@ fn alock_shares_by_its_budgets() {
     // Four clients of each cohort in a closed loop: both queues always have somebody.
     let share = |name: &str| {
         let mut bench = Bench::new(name, None, &[0, 0, 0, 0, 1, 1, 2, 2]);
-        bench.closed_loop(3_000_000, 1000);
+        bench.closed_loop(3_000_000, 1000, DataPath::Loopback);
         let [local, remote] = bench.grants();
         local as f64 / remote as f64
     };
@@ -153,7 +161,7 @@ fn sherman_hands_over_within_a_compute_server_up_to_its_limit() {
     // Verbs a grant: 3 when every grant goes through the global word, fewer when some are handed over.
     let verbs_a_grant = |handover| {
         let mut bench = Bench::new("sherman", handover, &[1, 1, 1, 1]);
-        bench.closed_loop(2_000_000, 1000);
+        bench.closed_loop(2_000_000, 1000, DataPath::Loopback);
         bench.sim.stats().verbs as f64 / bench.grants()[1] as f64
     };
     // One compute server alone: n hand-overs, each with 1 verb, then one through the word, with 3.
@@ -200,4 +208,85 @@ fn farlock_serves_the_cohorts_in_the_order_of_their_requests() {
     bench.sim.run().expect("everybody ends");
     assert_eq!(*served.borrow(), (0..order.len()).collect::<Vec<_>>());
     assert!(waited.get() > 300_000);
+}
+
+/// In the order of the grants, from each group its cohort, its ticket and how many members it had.
+fn groups(name: &str, clients: &[u16]) -> Vec<(Cohort, u64, usize)> {
+    let mut bench = Bench::new(name, None, clients);
+    let served: Rc<RefCell<Vec<(Cohort, u64)>>> = Rc::default();
+    for (number, node) in bench.clients.clone().into_iter().enumerate() {
+        let ep = bench.sim.endpoint(node, number as u16);
+        let mut lock = bench
+            .plan
+            .client(ClientId(number as u32), Some(Rc::clone(&bench.monitor)));
+        let (at, served) = (bench.lock(), Rc::clone(&served));
+        bench.sim.spawn(&ep.clone(), async move {
+            while ep.now() < 2_000_000 {
+                let guard = lock.acquire(&ep, at).await.expect("granted");
+                let ticket = match &guard {
+                    AnyGuard::Farlock(guard) => guard.ticket(),
+                    AnyGuard::FarlockG(guard) => guard.ticket(),
+                    other => panic!("{other:?} has no ticket"),
+                };
+                served.borrow_mut().push((Cohort::of(node, at), ticket));
+                ep.work(1000).await;
+                lock.release(&ep, guard, WriteBack::NONE)
+                    .await
+                    .expect("released");
+            }
+        });
+    }
+    bench.sim.run().expect("everybody ends");
+    let served = served.take();
+    let one = |group: &[(Cohort, u64)]| (group[0].0, group[0].1, group.len());
+    served.chunk_by(|a, b| a == b).map(one).collect()
+}
+
+#[test]
+fn farlock_g_grants_in_groups_with_a_ticket_each() {
+    let crowd = [0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2];
+    for (name, budgets) in [
+        ("farlock", [1, 1]),
+        ("farlock-g:1,1", [1, 1]),
+        ("farlock-g", [5, 1]),
+        ("farlock-g:2,3", [2, 3]),
+        ("farlock-g:1,4", [1, 4]),
+    ] {
+        let groups = groups(name, &crowd);
+        assert!(groups.len() > 100, "{name}: {} groups", groups.len());
+        for (nth, (_, ticket, _)) in groups.iter().enumerate() {
+            assert_eq!(
+                *ticket, nth as u64,
+                "{name}: every ticket has one turn, in order"
+            );
+        }
+        let longest = Cohort::ALL.map(|cohort| {
+            let sizes = groups.iter().filter(|group| group.0 == cohort);
+            sizes.map(|group| group.2).max().unwrap_or(0)
+        });
+        assert_eq!(longest, budgets, "{name}: budgets are kept, and used");
+    }
+}
+
+#[test]
+fn grouping_pays_for_local_clients_and_not_for_remote_ones() {
+    // Figure 11 of the paper at 10 nodes of 12 threads, one lock and critical sections of 100 ns: local groups raise
+    // local throughput and the total, remote groups lower both.
+    let crowd: Vec<u16> = (0..10).flat_map(|node| [node; 12]).collect();
+    let grants = |name: &str| {
+        let mut bench = Bench::new(name, None, &crowd);
+        bench.closed_loop(3_000_000, 100, DataPath::Cpu);
+        let [local, remote] = bench.grants();
+        [local, local + remote]
+    };
+    let [single, local, both] = ["farlock", "farlock-g:5,1", "farlock-g:5,5"].map(grants);
+    for (of, what) in ["local grants", "all grants"].into_iter().enumerate() {
+        assert!(
+            single[of] < local[of] && both[of] < single[of],
+            "{what}: {} one by one, {} in local groups, {} in groups of both cohorts",
+            single[of],
+            local[of],
+            both[of]
+        );
+    }
 }

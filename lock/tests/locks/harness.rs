@@ -46,6 +46,8 @@ pub(crate) struct Scenario {
     handover: Option<u32>,
     memory: MemoryKind,
     descriptors: usize,
+    /// How likely a holder finds nothing to do.
+    idle: f64,
 }
 
 impl Scenario {
@@ -99,6 +101,7 @@ impl Scenario {
                 MemoryKind::Host
             },
             descriptors: rng.random_range(3..=8),
+            idle: 0.2,
         }
     }
 }
@@ -127,6 +130,35 @@ impl Scenario {
             Self::draw_crowded(seed)
         };
         scenario.profile = ["cx5-100g", "cx6-200g"][seed as usize / 2 % 2];
+        scenario
+    }
+}
+
+impl Scenario {
+    /// The crowded scenario of a seed with four more clients a node: groups get long.
+    pub(crate) fn draw_grouped(seed: u64) -> Self {
+        let mut scenario = Self::draw_crowded(seed);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32));
+        for node in (0..scenario.nodes).map(NodeId) {
+            for _ in 0..4 {
+                let place = rng.random_range(0..=scenario.clients.len());
+                let thread = rng.random_range(0..2);
+                scenario.clients.insert(place, (node, thread));
+            }
+        }
+        scenario.operations = 10;
+        scenario
+    }
+
+    /// The crowded scenario of a seed in which a link may take longer than a turn: a quick RNIC, late messages, and
+    /// a queue that is short at times.
+    pub(crate) fn draw_late_links(seed: u64) -> Self {
+        let mut scenario = Self::draw_crowded(seed);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(16));
+        scenario.quick = true;
+        scenario.idle = 0.9;
+        scenario.jitter_ns = [1500, 5000][rng.random_range(0..2)];
+        scenario.pause_ns = [2000, 10_000, 30_000][rng.random_range(0..3)];
         scenario
     }
 }
@@ -328,7 +360,7 @@ async fn client(ep: &SimEndpoint, mut lock: AnyLock, shared: &Shared) -> Result<
         }
         while !guards.is_empty() {
             let (index, guard) = guards.swap_remove(rng.random_range(0..guards.len()));
-            if rng.random_bool(0.2) {
+            if rng.random_bool(scenario.idle) {
                 // Somebody who finds nothing to do, and has touched no page in between.
                 shared.idle.borrow_mut()[index] += 1;
                 lock.release(ep, guard, WriteBack::NONE).await?;
@@ -378,9 +410,24 @@ async fn client(ep: &SimEndpoint, mut lock: AnyLock, shared: &Shared) -> Result<
 /// Runs the scenarios of `seeds` with the real lock; the first failure ends it and names its seed.
 pub(crate) fn survives(name: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
     let spec: LockSpec = name.parse().expect("a lock");
+    survive(|_| spec, seeds, draw);
+}
+
+/// As [`survives`], with budgets of 1 to 6 that a seed draws.
+pub(crate) fn survives_with_any_budgets(lock: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
+    let spec = |seed| {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xb0d9);
+        let [local, remote] = [0; 2].map(|_| rng.random_range(1..=6));
+        format!("{lock}:{local},{remote}").parse().expect("a lock")
+    };
+    survive(spec, seeds, draw);
+}
+
+fn survive(spec: impl Fn(u64) -> LockSpec, seeds: Range<u64>, draw: fn(u64) -> Scenario) {
     let mut total = Done::default();
     for seed in seeds {
-        match run(spec, None, draw(seed)) {
+        let name = spec(seed);
+        match run(name, None, draw(seed)) {
             Ok(done) => {
                 for cohort in 0..2 {
                     total.grants[cohort] += done.grants[cohort];
@@ -392,7 +439,7 @@ pub(crate) fn survives(name: &str, seeds: Range<u64>, draw: fn(u64) -> Scenario)
             Err(failure) => panic!("{name}, seed {seed}: {failure}\n{:?}", draw(seed)),
         }
     }
-    println!("{name}: {total:?}");
+    println!("{total:?}");
     assert!(
         total.grants.iter().all(|grants| *grants > 1000),
         "both cohorts were there: {total:?}"

@@ -1,6 +1,6 @@
 //! Every lock, thousands of seeds each: random clusters, jitter, hostility, both data paths.
 
-use crate::harness::{Scenario, run, survives};
+use crate::harness::{Scenario, run, survives, survives_with_any_budgets};
 
 macro_rules! torture {
     ($($test:ident: $lock:literal, $seeds:expr, $draw:ident;)*) => {
@@ -26,12 +26,38 @@ torture! {
     farlock: "farlock", 0..5000, draw;
     farlock_crowded: "farlock", 5000..7000, draw_crowded;
     farlock_modern: "farlock", 7000..9000, draw_modern;
+    farlock_g: "farlock-g", 0..5000, draw;
+    farlock_g_crowded: "farlock-g:3,2", 5000..7000, draw_crowded;
+    farlock_g_grouped: "farlock-g:5,5", 7000..8000, draw_grouped;
+    farlock_g_late_links: "farlock-g:5,5", 10_000..12_000, draw_late_links;
+}
+
+#[test]
+fn farlock_g_with_any_budgets() {
+    survives_with_any_budgets("farlock-g", 0..5000, Scenario::draw);
+}
+
+#[test]
+fn farlock_g_with_any_budgets_grouped() {
+    survives_with_any_budgets("farlock-g", 8000..9000, Scenario::draw_grouped);
+}
+
+#[test]
+fn farlock_g_without_groups_is_farlock() {
+    for seed in 0..500 {
+        for draw in [Scenario::draw, Scenario::draw_crowded] {
+            let [one, other] = ["farlock", "farlock-g:1,1"].map(|name| {
+                run(name.parse().expect("a lock"), None, draw(seed)).expect("it survives")
+            });
+            assert_eq!(one, other, "seed {seed}");
+        }
+    }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {
-        for lock in ["sherman", "alock", "farlock"] {
+        for lock in ["sherman", "alock", "farlock", "farlock-g:4,3"] {
             let spec = lock.parse().expect("a lock");
             let again = || run(spec, None, Scenario::draw_crowded(seed));
             assert_eq!(again(), again(), "{lock}, seed {seed}");
@@ -46,8 +72,16 @@ fn soak() {
     let seeds = std::env::var("DMTREE_SOAK_SEEDS")
         .map_or(10_000, |seeds| seeds.parse().expect("a number of seeds"));
     let from = 1 << 32;
-    for lock in ["sherman", "alock", "alock:3,2", "farlock"] {
+    for lock in [
+        "sherman",
+        "alock",
+        "alock:3,2",
+        "farlock",
+        "farlock-g",
+        "farlock-g:3,2",
+    ] {
         survives(lock, from..from + seeds, Scenario::draw);
         survives(lock, from..from + seeds / 4, Scenario::draw_crowded);
+        survives(lock, from..from + seeds / 4, Scenario::draw_grouped);
     }
 }

@@ -111,6 +111,10 @@ mod tests {
             typed("sherman,alock:20,5,farlock"),
             ["sherman", "alock:20,5", "farlock"]
         );
+        assert_eq!(
+            typed("farlock-g:5,1,farlock-g,farlock"),
+            ["farlock-g:5,1", "farlock-g", "farlock"]
+        );
         assert_eq!(typed("alock:1,1,alock"), ["alock:1,1", "alock"]);
         assert_eq!(
             "alock:20,5,farlock"
@@ -130,12 +134,14 @@ mod tests {
             "5,farlock",
             "sherman,sherman",
             "alock:0,1",
+            "farlock-g:5,0",
+            "farlock-g:5",
             "spin",
         ] {
             assert!(bad.parse::<LockList>().is_err(), "{bad:?}");
         }
         let error = "sherman,spin".parse::<LockList>().unwrap_err().to_string();
-        for known in ["spin", "sherman", "alock", "farlock"] {
+        for known in ["spin", "sherman", "alock", "farlock", "farlock-g"] {
             assert!(error.contains(known), "{error}");
         }
     }

@@ -66,7 +66,8 @@ macro_rules! options {
 }
 
 options! {
-    /// Lock protocols, separated by commas: sherman, alock, alock:LOCAL,REMOTE (budgets), farlock
+    /// Lock protocols, separated by commas: sherman, alock, alock:LOCAL,REMOTE (budgets), farlock, farlock-g,
+    /// farlock-g:LOCAL,REMOTE (group sizes)
     #[arg(value_name = "LOCKS")]
     lock: LockList,
     /// Slots of the lock table, a memory server
