@@ -8,6 +8,7 @@ use crate::csv_text::csv_text;
 use crate::error::{Failure, Result};
 use crate::figure12;
 use crate::files::{check_directory, check_file, write_whole};
+use crate::inserts::inserts_text;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
 use crate::report::RunRow;
@@ -108,11 +109,12 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
+        inserts_text(&report.runs),
         claims_text(&report.claims),
         match &settings.out {
             Some(out) if written.is_ok() => format!("results are in {out}\n"),

@@ -5,6 +5,7 @@
 //! | which keys: uniform, exact Zipf | [`distribution`], [`permutation`] |
 //! | which operations | [`mix`] |
 //! | closed-loop clients, warm-up, measured window | [`driver`] |
+//! | what inserts cost, by purpose | [`inserts`] |
 //! | latency histograms and what may be read from them | [`latency`] |
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
@@ -23,6 +24,7 @@ mod error;
 pub mod figure12;
 mod files;
 pub mod hgrm;
+pub mod inserts;
 pub mod latency;
 mod lock_memory;
 mod memory;

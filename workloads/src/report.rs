@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::claims::Claim;
+use crate::inserts::InsertVerbs;
 use crate::latency::Summary;
 
 /// Version of the JSON document; another one means that a reader has to look.
@@ -72,6 +73,9 @@ pub struct RunRow {
     pub throughput_ops_s: f64,
     /// Their latencies, in nanoseconds.
     pub latency_ns: Summary,
+    /// What an insert cost; of a run with inserts, and of all its clients together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbs_per_insert: Option<InsertVerbs>,
 }
 
 #[cfg(test)]
@@ -96,6 +100,7 @@ impl RunRow {
             ops: 10,
             throughput_ops_s: 20.0,
             latency_ns: Summary::default(),
+            verbs_per_insert: None,
         }
     }
 }

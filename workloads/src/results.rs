@@ -9,14 +9,15 @@ use crate::csv_text::csv_text;
 use crate::error::{Failure, Result};
 use crate::files::write_whole;
 use crate::hgrm::percentile_text;
+use crate::inserts::InsertVerbs;
 use crate::latency::Latencies;
 use crate::lock_memory;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, RunSpec, lock_options};
 use crate::settings::Settings;
-use crate::settings::choice::{Swap, path_name};
-use crate::settings::quantity::{Count, Time};
+use crate::settings::choice::{PageFormat, Swap, path_name};
+use crate::settings::quantity::{Count, Time, bytes_text};
 
 /// The classes of a run that have clients, each with its latencies; all of them together come last.
 pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latencies)> {
@@ -64,6 +65,8 @@ fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
             ops: latencies.count(),
             throughput_ops_s: latencies.count() as f64 / seconds,
             latency_ns: latencies.summary(),
+            verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
+                .filter(|_| class == Class::All),
         })
         .collect()
 }
@@ -172,6 +175,14 @@ pub fn conditions(settings: &Settings) -> String {
         Swap::Cas => "",
         Swap::Native => ", native swap",
     };
+    let format = match settings.page_format {
+        PageFormat::Sequence => "",
+        PageFormat::Sherman => ", Sherman's page format",
+    };
+    let budget = match settings.cache_budget {
+        bytes if bytes == dmtree_index::DEFAULT_CACHE_BYTES as u64 => String::new(),
+        bytes => format!(", index caches of {}", bytes_text(u128::from(bytes))),
+    };
     let set: String = settings
         .options
         .set
@@ -179,7 +190,7 @@ pub fn conditions(settings: &Settings) -> String {
         .map(|item| format!(", {item}"))
         .collect();
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{set}",
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{format}{budget}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),

@@ -156,9 +156,14 @@ impl<'a> RunPlan<'a> {
     /// Bytes of memory that the run will take.
     pub fn bytes(&self) -> u128 {
         let clients = u128::from(self.settings.clients());
-        // Index caches share one copy of the inner pages while nobody splits a page; it is about
-        // the inner pages, which the tree's size counts, once more.
-        let index = u128::from(self.tree.bytes()) / 16;
+        // Index caches share one copy of the inner pages, of which a tree has about a sixteenth as
+        // many bytes as of leaves, until they change: by a split, or because the copy is beyond
+        // the budget. Then each has pages of its own, as many as the budget allows.
+        let inner = u128::from(self.tree.bytes()) / 16;
+        let budget = u128::from(self.settings.cache_budget);
+        let changes = self.settings.mix.share(Operation::Insert) > 0.0 || budget < inner;
+        let own = u128::from(changes) * u128::from(self.settings.nodes) * inner.min(budget);
+        let index = inner + own;
         u128::from(self.map.total_bytes())
             + index
             + self.locks.table().index_end() as u128 * MONITOR_BYTES
@@ -211,7 +216,6 @@ impl<'a> RunPlan<'a> {
             "run done"
         );
         self.warn_of_short_window(&local, &remote);
-        self.tell_growth(&outcome.growth());
         Ok(RunOutcome {
             spec: self.spec.clone(),
             local,
@@ -222,27 +226,6 @@ impl<'a> RunPlan<'a> {
             event_loop,
             load,
         })
-    }
-
-    /// What inserts have done and sent, a verb's purpose each; all of the run's, warm-up and cool-down included.
-    fn tell_growth(&self, growth: &GrowthStats) {
-        let inserts = growth.added + growth.replaced;
-        if inserts == 0 {
-            return;
-        }
-        let each = |count: u64| count as f64 / inserts as f64;
-        tracing::info!(
-            run = self.spec.title(),
-            inserts,
-            replaced = growth.replaced,
-            splits = growth.splits,
-            new_roots = growth.roots,
-            leaf_verbs = each(growth.leaf.total()),
-            split_verbs = each(growth.split.total()),
-            stale_cache_verbs = each(growth.way.total()),
-            locks = each(growth.leaf.locks + growth.split.locks + growth.way.locks),
-            "inserts, verbs an insert without those of locks"
-        );
     }
 
     /// Operations count where they begin and are all waited for; so a window that is not long against them counts
@@ -303,10 +286,11 @@ impl<'a> RunPlan<'a> {
         let settings = self.settings;
         let caches: Vec<Arc<IndexCache>> = (0..settings.nodes)
             .map(|_| {
+                let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
                 Arc::new(if settings.prefill_cache {
-                    IndexCache::prefilled(Arc::clone(&loaded.index))
+                    IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
                 } else {
-                    IndexCache::new()
+                    IndexCache::with_budget(budget)
                 })
             })
             .collect();
@@ -392,6 +376,7 @@ fn load_options(settings: &Settings) -> LoadOptions {
     let load = LoadOptions {
         fill: settings.fill,
         page_bytes: settings.page_bytes,
+        page_format: settings.page_format.into(),
         ..LoadOptions::default()
     };
     let share = settings.mix.share(Operation::Insert);

@@ -425,3 +425,45 @@ fn parameters_of_the_profile_can_be_set() {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
 }
+
+#[test]
+fn inserts_tell_their_verbs_by_purpose_and_a_smaller_cache_costs_more() {
+    let bench = |more: &[&str]| {
+        let args = [
+            &["bench", "--lock", "sherman", "--mix", "insert"][..],
+            &["--nodes", "3", "--threads", "2", "--keys", "20k"],
+            &["--seconds", "5ms", "--warmup", "1ms"],
+            more,
+        ];
+        json(&args.concat())
+    };
+    let verbs = |json: &Value, name: &str| {
+        let runs = json["runs"].as_array().unwrap();
+        assert!(
+            runs.iter()
+                .all(|run| (run["class"] == "all") == run["verbs_per_insert"].is_object())
+        );
+        let all = runs.iter().find(|run| run["class"] == "all").unwrap();
+        all["verbs_per_insert"][name].as_f64().unwrap()
+    };
+    let cached = bench(&[]);
+    let parts = ["lock", "read", "write_back", "split", "stale_cache"];
+    let sum: f64 = parts.iter().map(|part| verbs(&cached, part)).sum();
+    assert!((sum - verbs(&cached, "total")).abs() < 1e-9);
+    // An insert without a split is a CAS, a READ and three WRITEs.
+    assert!((1.9..2.5).contains(&verbs(&cached, "lock")), "{cached}");
+    assert!((5.0..8.0).contains(&verbs(&cached, "total")), "{cached}");
+    let uncached = bench(&["--cache-budget", "0", "--page-bytes", "128"]);
+    let small_pages = bench(&["--page-bytes", "128"]);
+    assert!(
+        verbs(&uncached, "stale_cache") > verbs(&small_pages, "stale_cache") + 1.0,
+        "{uncached} {small_pages}"
+    );
+    // Fewer WRITEs, in entries of 18 bytes.
+    let shermans = bench(&["--page-format", "sherman"]);
+    assert!(verbs(&shermans, "write_back") < verbs(&cached, "write_back") - 0.5);
+    assert_eq!(shermans["runs"][0]["page_format"], "sherman");
+    // Updates insert nothing.
+    let updates = json(&[&["bench", "--lock", "sherman"][..], &SMALL].concat());
+    assert!(updates["runs"][2].get("verbs_per_insert").is_none());
+}

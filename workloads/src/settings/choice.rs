@@ -120,6 +120,17 @@ choice! {
     PageFormat("page format") {
         /// A sequence word, read before and after the page (see [`dmtree_index::page`]).
         Sequence = "sequence",
+        /// Sherman's two-level versions, not sound under the contract (see [`dmtree_index::PageFormat`]).
+        Sherman = "sherman",
+    }
+}
+
+impl From<PageFormat> for dmtree_index::PageFormat {
+    fn from(format: PageFormat) -> Self {
+        match format {
+            PageFormat::Sequence => Self::Sound,
+            PageFormat::Sherman => Self::Sherman,
+        }
     }
 }
 

@@ -132,7 +132,7 @@ options! {
     /// Size of a page
     #[arg(value_name = "BYTES")]
     page_bytes: Bounded<1, { u32::MAX as u64 }>,
-    /// Page format: sequence
+    /// Page format: sequence (sound), sherman (two-level versions as published: reads can be torn)
     #[arg(value_name = "FORMAT")]
     page_format: PageFormat,
     /// Sherman: hand-overs in a row within a compute server; none (or 65535 and more) for no limit
@@ -144,6 +144,10 @@ options! {
     /// Whether the index cache of every compute server is filled before the run
     #[arg(value_name = "on|off")]
     prefill_cache: Switch,
+    /// Bytes of the index cache of a compute server, for example 500Mi or 0; the tree's top two levels are kept in
+    /// any case
+    #[arg(value_name = "BYTES")]
+    cache_budget: Bounded<0, { u64::MAX }>,
     /// Whether the RNIC's queue-pair cache and its misses are simulated
     #[arg(value_name = "on|off")]
     qp_cache: Switch,
@@ -192,6 +196,7 @@ pub fn default_options() -> Options {
         handover_limit: Some(HandoverLimit(Some(4))),
         wait_limit: Some(PositiveTime::from_ns(10_000_000_000)),
         prefill_cache: Some(Switch::On),
+        cache_budget: Some(Bounded::new(dmtree_index::DEFAULT_CACHE_BYTES as u64)),
         qp_cache: Some(Switch::On),
         out: None,
         json: None,

@@ -70,6 +70,8 @@ pub struct Settings {
     pub wait_limit: Duration,
     /// Whether index caches start full.
     pub prefill_cache: bool,
+    /// Bytes of a compute server's index cache.
+    pub cache_budget: u64,
     /// Directory for all results.
     pub out: Option<Place>,
     /// File for JSON.
@@ -114,6 +116,7 @@ impl Settings {
             handover_limit: Some(handover_limit),
             wait_limit: Some(wait_limit),
             prefill_cache: Some(prefill_cache),
+            cache_budget: Some(cache_budget),
             qp_cache: Some(qp_cache),
             ..
         } = options.clone()
@@ -182,6 +185,7 @@ impl Settings {
             handover_limit,
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
             prefill_cache: prefill_cache.is_on(),
+            cache_budget: cache_budget.get(),
             out: options.out.clone(),
             json: options.json.clone(),
             csv: options.csv.clone(),
