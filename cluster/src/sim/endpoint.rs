@@ -298,11 +298,10 @@ impl Endpoint for SimEndpoint {
 
     async fn scan_words(&self, addr: GlobalAddr, words: &mut [u64], ns: u64) -> Result<()> {
         if words.is_empty() {
-            return if ns > 0 {
-                Ok(self.work(ns).await)
-            } else {
-                Ok(())
-            };
+            if ns > 0 {
+                self.work(ns).await;
+            }
+            return Ok(());
         }
         let (copy, delay) = {
             let mut world = self.world.borrow_mut();
