@@ -223,7 +223,7 @@ impl World {
                 );
             }
         }
-        self.sweeping = any && self.queue.len() > 0;
+        self.sweeping = any && !self.queue.is_empty();
         if self.sweeping {
             self.queue.push(now + self.sweep_every(), Event::Sweep);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::queue::{Event, INDEX_LIMIT, Time};
+use super::queue::{Event, Time};
 use super::world::World;
 use crate::{Chain, Op, Result};
 
@@ -39,7 +39,7 @@ pub(super) struct InFlight {
     pub(super) qp: u32,
     /// First verb not sent.
     pub(super) next: u32,
-    /// First verb that has not arrived. The last verb of each segment that was sent carries [`SEGMENT_END`].
+    /// First verb that has not arrived.
     pub(super) arrived: u32,
     /// When its doorbell was rung.
     pub(super) posted_at: Time,
@@ -54,8 +54,6 @@ pub(super) struct InFlight {
 
 /// No queue pair yet.
 pub(super) const NO_QP: u32 = u32::MAX;
-/// The note of a segment's last verb while it is on its way.
-pub(super) const SEGMENT_END: u32 = u32::MAX - 2;
 
 impl World {
     pub(super) fn queue_pair(&mut self, client: u32, to: u16) -> u32 {
@@ -66,7 +64,6 @@ impl World {
         }
         let from = self.clients[client as usize].node;
         let id = self.qps.len() as u32;
-        assert!(id < INDEX_LIMIT, "more queue pairs than event numbers");
         self.qps.push(QueuePair {
             from,
             to,
@@ -121,10 +118,6 @@ impl World {
             self.ops.push(None);
             self.ops.len() as u32 - 1
         });
-        assert!(
-            id < INDEX_LIMIT,
-            "more operations in flight than event numbers"
-        );
         let op = InFlight {
             chain: std::mem::take(chain),
             client,
@@ -176,7 +169,6 @@ impl World {
                 return;
             }
             op.next = end;
-            op.chain.verbs_mut()[end as usize - 1].note = SEGMENT_END;
             let whole = end as usize == op.chain.verbs().len();
             if whole {
                 state.pending.pop_front();
@@ -238,6 +230,7 @@ impl World {
         // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
         // engine is then entered in the order of events.
         let mut start = Time::MAX;
+        let end = verbs.end as u16;
         for (number, verb) in op.chain.verbs()[verbs].iter().enumerate() {
             let out = if let Op::Write { len } = verb.op {
                 len
@@ -262,7 +255,7 @@ impl World {
         let state = &mut self.qps[qp as usize];
         // A queue pair's packets stay in order.
         state.last_arrival = arrival.max(state.last_arrival);
-        self.queue.push(state.last_arrival, Event::Arrive(id));
+        self.queue.push(state.last_arrival, Event::Arrive(id, end));
     }
 
     /// Whether operation `id` is complete.

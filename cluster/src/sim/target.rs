@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::memory::Reader;
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time};
-use super::requester::{InFlight, SEGMENT_END};
+use super::requester::InFlight;
 use super::world::World;
 use crate::Op;
 
@@ -44,14 +44,11 @@ const NO_ACCESS: u32 = u32::MAX;
 const LANDS_ALONE: u32 = u32::MAX - 1;
 
 impl World {
-    pub(super) fn arrive(&mut self, id: u32) {
+    pub(super) fn arrive(&mut self, id: u32, end: u32) {
         let mut op = self.ops[id as usize].take().expect("in flight");
         let begin = op.arrived;
-        let end = op.chain.verbs()[begin as usize..]
-            .iter()
-            .position(|verb| verb.note == SEGMENT_END);
-        op.arrived = begin + end.expect("the segment that was sent has an end") as u32 + 1;
-        for number in begin..op.arrived {
+        op.arrived = end;
+        for number in begin..end {
             let verb = op.chain.verbs()[number as usize];
             let bytes = verb.op.remote_bytes();
             let inward = if let Op::Write { len } = verb.op {
@@ -100,8 +97,8 @@ impl World {
                         state.last_write_cpu = landed;
                         if self.config.hostile && usize::from(state.from) != target {
                             // Acknowledged, and seen by verbs, before the CPU sees it.
-                            let node = target as u32 * 2 + space_index as u32;
-                            self.queue.push(landed, Event::Land(node, pending));
+                            let memory = (target * 2 + space_index) as u16;
+                            self.queue.push(landed, Event::Land(pending, memory));
                             access = LANDS_ALONE;
                         } else {
                             // A loopback WRITE is visible to the host when it completes.
@@ -110,7 +107,7 @@ impl World {
                         }
                     }
                     self.qps[op.qp as usize].last_write = effect;
-                    self.queue.push(effect, Event::Effect(id, number));
+                    self.queue.push(effect, Event::Effect(id, number as u16));
                 }
                 Op::Read { .. } => {
                     let late = self.hostile();
@@ -126,10 +123,10 @@ impl World {
                         let space = &mut self.nodes[target].spaces[space_index];
                         access = space.begin_read(start, bytes as usize, interval, Reader::Nic);
                         if self.config.hostile {
-                            self.queue.push(begin, Event::Look(id, number));
+                            self.queue.push(begin, Event::Look(id, number as u16));
                         }
                     }
-                    self.queue.push(interval.end(), Event::Effect(id, number));
+                    self.queue.push(interval.end(), Event::Effect(id, number as u16));
                 }
                 Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => {
                     let late = self.hostile();
@@ -149,9 +146,9 @@ impl World {
                     }
                     self.qps[op.qp as usize].last_atomic = done;
                     if self.config.hostile {
-                        self.queue.push(begin, Event::Look(id, number));
+                        self.queue.push(begin, Event::Look(id, number as u16));
                     }
-                    self.queue.push(done, Event::Effect(id, number));
+                    self.queue.push(done, Event::Effect(id, number as u16));
                 }
             }
             op.chain.verbs_mut()[number as usize].note = access;
