@@ -55,6 +55,24 @@ impl Op {
         }
     }
 
+    /// Bytes of payload that it takes to its target.
+    #[inline]
+    pub(crate) const fn sent_bytes(self) -> u32 {
+        match self {
+            Op::Write { len } => len,
+            Op::Read { .. } | Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => 0,
+        }
+    }
+
+    /// Bytes of payload, beyond an atomic's word, that its response brings back.
+    #[inline]
+    pub(crate) const fn returned_bytes(self) -> u32 {
+        match self {
+            Op::Read { len } => len,
+            Op::Write { .. } | Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => 0,
+        }
+    }
+
     /// Whether it is executed by the RNIC's atomic unit.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. })

@@ -110,9 +110,7 @@ impl World {
 
     /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
     pub(super) fn lose_atomics(&mut self, node: usize, start: usize, len: usize) {
-        for window in &mut self.nodes[node].atomics {
-            window.changed |= (start..start + len).contains(&window.start);
-        }
+        self.nodes[node].lose_atomics(start, len);
     }
 
     /// Begins a CPU copy out of `words` words that ends at `end`.

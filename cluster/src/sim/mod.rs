@@ -19,6 +19,7 @@
 
 mod costs;
 mod endpoint;
+mod freedoms;
 mod host;
 mod memory;
 mod pending;

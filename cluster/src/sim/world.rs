@@ -2,23 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::costs::Costs;
+use super::freedoms::Freedoms;
 use super::memory::Space;
-use super::queue::{Event, EventQueue, Time, from_ns};
+use super::pending::WordOrder;
+use super::queue::{Event, EventQueue, Time};
 use super::requester::{InFlight, NO_QP, QueuePair};
 use super::target::{ATOMIC_SLOTS, AtomicWindow, Stage};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
-    Chain, ClientId, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
+    Chain, ClientId, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, Verb, WaitFor,
 };
-
-/// Hostile mode: the longest time over which a long access is spread, by which an access that the contract
-/// does not order is late, and by which a WRITE reaches the CPU after its acknowledgement. A little more than a
-/// round trip, so that any two accesses of two clients can change places; jitter adds to it.
-const HOSTILE: Time = from_ns(3_000);
 
 /// A node: its RNIC and its memory.
 #[derive(Debug)]
@@ -40,6 +37,58 @@ pub(super) struct Node {
     /// Words under an RNIC atomic between its read and its write (hostile mode): offset, operation, verb, and
     /// whether a CPU or a WRITE has changed the word since.
     pub(super) atomics: Vec<AtomicWindow>,
+}
+
+impl Node {
+    /// Whether a verb is to be carried out here: [`World::check`] as one condition. `swaps` says that the RNIC has
+    /// a native swap.
+    #[inline]
+    fn serves(&self, verb: &Verb, swaps: bool) -> bool {
+        let (start, device) = (verb.addr.offset(), verb.addr.is_device());
+        let len = u64::from(verb.op.remote_bytes());
+        len > 0
+            && start + len <= self.spaces[usize::from(device)].len() as u64
+            && (device || start >= crate::LINE_BYTES as u64)
+            && (!verb.op.is_atomic() || start.is_multiple_of(8))
+            && (swaps || !matches!(verb.op, Op::Swap { .. }))
+    }
+
+    /// Counts one end of a queue pair that is used for the first time in window of time `window`.
+    pub(super) fn count_queue_pair(&mut self, window: u64, costs: &Costs) {
+        if self.window != window {
+            let over = std::mem::take(&mut self.active);
+            self.active_before = if self.window + 1 == window { over } else { 0 };
+            self.window = window;
+            self.miss = costs.miss(self.active_before);
+        }
+        self.active += 1;
+        if self.active > self.active_before {
+            self.miss = costs.miss(self.active);
+        }
+    }
+
+    /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
+    pub(super) fn lose_atomics(&mut self, start: usize, len: usize) {
+        for window in &mut self.atomics {
+            window.changed |= (start..start + len).contains(&window.start);
+        }
+    }
+
+    /// An atomic writes: what it had read, if a change since is lost.
+    pub(super) fn close_atomic(&mut self, op: u32, verb: u16) -> Option<u64> {
+        let place = self
+            .atomics
+            .iter()
+            .position(|window| (window.op, window.verb) == (op, verb))?;
+        let window = self.atomics.swap_remove(place);
+        window.changed.then_some(window.before)
+    }
+
+    /// Whether clients are to be told that what they watch has changed.
+    #[inline]
+    pub(super) fn has_woken(&self) -> bool {
+        self.spaces.iter().any(|space| !space.woken.is_empty())
+    }
 }
 
 /// What a client waits for on a line of its own memory.
@@ -80,15 +129,15 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) qps: Vec<QueuePair>,
     pub(super) qp_of: Vec<Vec<u32>>,
-    /// In boxes, because an event takes its operation out to work on it, and puts it back.
-    pub(super) ops: Vec<Option<Box<InFlight>>>,
+    /// Operations, and places for them.
+    pub(super) ops: Vec<InFlight>,
     pub(super) free_ops: Vec<u32>,
-    /// Boxes of operations that are over.
-    #[allow(clippy::vec_box)] // They become operations again as they are.
-    pub(super) spare_ops: Vec<Box<InFlight>>,
     pub(super) clients: Vec<Client>,
     pub(super) threads: BTreeMap<(u16, u16), u32>,
-    pub(super) faults: Xoshiro256PlusPlus,
+    pub(super) freedoms: Freedoms,
+    /// The window of time in which queue pairs are counted as active, and when it ends.
+    pub(super) window: u64,
+    pub(super) window_end: Time,
     pub(super) stats: SimStats,
     pub(super) sweeping: bool,
 }
@@ -148,10 +197,11 @@ impl World {
             qp_of: Vec::new(),
             ops: Vec::new(),
             free_ops: Vec::new(),
-            spare_ops: Vec::new(),
             clients: Vec::new(),
             threads: BTreeMap::new(),
-            faults: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ 0x6661_756c_7473),
+            freedoms: Freedoms::new(config),
+            window: 0,
+            window_end: 0,
             stats: SimStats::default(),
             sweeping: false,
         })
@@ -199,29 +249,12 @@ impl World {
 
     /// A random time up to `max`, both ends included; no draw for 0.
     pub(super) fn upto(&mut self, max: Time) -> Time {
-        if max == 0 {
-            0
-        } else {
-            self.faults.random_range(0..=max)
-        }
+        self.freedoms.upto(max)
     }
 
-    /// Hostile mode's longest lateness: it grows with the jitter of a round trip, so that messages that are late
-    /// cannot outlast it.
-    pub(super) fn hostile_limit(&self) -> Time {
-        HOSTILE + 2 * from_ns(self.config.jitter_ns)
-    }
-
-    pub(super) fn hostile(&mut self) -> Time {
-        if self.config.hostile {
-            self.upto(self.hostile_limit())
-        } else {
-            0
-        }
-    }
-
-    pub(super) fn jitter(&mut self) -> Time {
-        self.upto(from_ns(self.config.jitter_ns))
+    /// In which order a long access reads its words.
+    pub(super) fn word_order(&mut self) -> WordOrder {
+        self.freedoms.word_order()
     }
 
     pub(super) fn space(&mut self, addr: GlobalAddr) -> &mut Space {
@@ -302,7 +335,23 @@ impl World {
         self.check(what, addr, words as u64 * 8, true)
     }
 
+    /// Checks the verbs of a chain that is not empty.
+    #[inline]
     pub(super) fn check_chain(&self, chain: &Chain) -> Result<()> {
+        let swaps = self.native_swap();
+        let node = chain
+            .node()
+            .and_then(|id| self.nodes.get(usize::from(id.0)));
+        if let Some(node) = node
+            && chain.verbs().iter().all(|verb| node.serves(verb, swaps))
+        {
+            return Ok(());
+        }
+        self.refuse_chain(chain)
+    }
+
+    #[cold]
+    fn refuse_chain(&self, chain: &Chain) -> Result<()> {
         for verb in chain.verbs() {
             let what = verb.op.name();
             self.check(
@@ -342,9 +391,9 @@ impl World {
             self.stats.events += 1;
             match event {
                 Event::Wake(client) => return Step::Poll(client),
-                Event::Arrive(op, end) => self.arrive(op, end.into()),
-                Event::Effect(op, verb) => self.effect(op, verb.into()),
-                Event::Look(op, verb) => self.look(op, verb.into()),
+                Event::Arrive(op, end) => self.arrive(op, end),
+                Event::Effect(op, verb) => self.effect(op, verb),
+                Event::Look(op, verb) => self.look(op, verb),
                 Event::Land(access, space) => {
                     let (node, space) = (usize::from(space / 2), usize::from(space % 2));
                     let now = self.now;
