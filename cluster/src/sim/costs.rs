@@ -3,8 +3,8 @@
 use super::profile::{MissCharge, Profile};
 use super::queue::Time;
 
-/// Payload bytes up to which holds of an engine are looked up instead of computed.
-const TABLE_BYTES: usize = 4096;
+/// Payload bytes up to which what they cost is looked up instead of computed.
+const TABLE_BYTES: u32 = 4096;
 
 /// CPU time without memory access that may be added to that of the next access: a search in a page. More than
 /// that would enter an RNIC's engine visibly too early when a post comes next.
@@ -35,10 +35,27 @@ pub(super) struct Costs {
     pub foldable: Time,
     /// CPU time without memory access, up to this, is added to that of the next access; 0 in hostile runs.
     pub deferrable: Time,
-    read_byte_ns: f64,
-    link_bytes_per_ns: f64,
-    engine: Vec<u32>,
+    payloads: Vec<Payload>,
     profile: Profile,
+}
+
+/// What a number of payload bytes costs.
+#[derive(Clone, Copy, Debug)]
+struct Payload {
+    engine: Time,
+    read: Time,
+    transfer: Time,
+}
+
+impl Payload {
+    fn new(profile: &Profile, bytes: u32) -> Self {
+        let link = profile.link_bytes_per_ns.value;
+        Self {
+            engine: time(profile.engine_ns(f64::from(bytes))),
+            read: time(profile.read_byte_ns.value * f64::from(bytes.saturating_sub(8))),
+            transfer: time(f64::from(bytes) / link),
+        }
+    }
 }
 
 fn time(ns: f64) -> Time {
@@ -68,22 +85,30 @@ impl Costs {
             cpu_fence: time(profile.cpu_fence_ns.value),
             foldable: if hostile { 0 } else { foldable },
             deferrable: if hostile { 0 } else { MAX_DEFERRED },
-            read_byte_ns: profile.read_byte_ns.value,
-            link_bytes_per_ns: profile.link_bytes_per_ns.value,
-            engine: (0..=TABLE_BYTES)
-                .map(|bytes| time(profile.engine_ns(bytes as f64)) as u32)
+            payloads: (0..=TABLE_BYTES)
+                .map(|bytes| Payload::new(profile, bytes))
                 .collect(),
             profile: profile.clone(),
         }
     }
 
+    #[inline]
+    fn payload(&self, bytes: u32) -> Payload {
+        match self.payloads.get(bytes as usize) {
+            Some(payload) => *payload,
+            None => self.long_payload(bytes),
+        }
+    }
+
+    #[cold]
+    fn long_payload(&self, bytes: u32) -> Payload {
+        Payload::new(&self.profile, bytes)
+    }
+
     /// How long a message with `bytes` of payload holds an engine.
     #[inline]
     pub(super) fn engine(&self, bytes: u32) -> Time {
-        match self.engine.get(bytes as usize) {
-            Some(hold) => Time::from(*hold),
-            None => time(self.profile.engine_ns(f64::from(bytes))),
-        }
+        self.payload(bytes).engine
     }
 
     /// How long a message is on the wire.
@@ -100,12 +125,12 @@ impl Costs {
     /// What the payload of a READ adds to its latency, beyond the 8 bytes of the calibration.
     #[inline]
     pub(super) fn read_bytes(&self, bytes: u32) -> Time {
-        time(self.read_byte_ns * f64::from(bytes.saturating_sub(8)))
+        self.payload(bytes).read
     }
 
     /// Over what time an access of `bytes` is spread: as fast as the link brings or takes them.
     #[inline]
     pub(super) fn transfer(&self, bytes: u32) -> Time {
-        time(f64::from(bytes) / self.link_bytes_per_ns)
+        self.payload(bytes).transfer
     }
 }

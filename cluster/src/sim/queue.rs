@@ -103,7 +103,6 @@ pub(crate) struct EventQueue {
     /// The time of the first far event, and of the first of all; `Time::MAX` without any.
     far_next: Time,
     next: Time,
-    len: usize,
 }
 
 impl EventQueue {
@@ -119,12 +118,11 @@ impl EventQueue {
             far_sequence: 0,
             far_next: Time::MAX,
             next: Time::MAX,
-            len: 0,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.filled_words == 0 && self.far.is_empty()
     }
 
     /// The time of the earliest event; `Time::MAX` without any.
@@ -134,49 +132,51 @@ impl EventQueue {
     }
 
     /// Schedules an event; `time` is no earlier than that of the last popped one.
-    #[inline]
+    // Out of line, and the rare cases as calls at its end: it then saves no registers.
+    #[inline(never)]
     pub(crate) fn push(&mut self, time: Time, event: Event) {
-        debug_assert!(
-            time >> BUCKET_BITS >= self.current,
-            "events lie in the future"
-        );
-        self.len += 1;
-        self.next = self.next.min(time);
-        if (time >> BUCKET_BITS) - self.current < BUCKETS as u64 {
-            self.push_near(time, event);
-        } else {
-            self.push_far(time, event);
+        let number = time >> BUCKET_BITS;
+        debug_assert!(number >= self.current, "events lie in the future");
+        if number - self.current >= BUCKETS as u64 {
+            return self.push_far(time, event);
         }
-    }
-
-    fn push_near(&mut self, time: Time, event: Event) {
+        let place = self.free;
+        if place == NONE {
+            return self.grow_and_push(time, event);
+        }
+        self.next = self.next.min(time);
         let index = bucket(time);
-        let first = self.heads[index];
         // Behind all that are not later.
         let mut before = NONE;
-        let mut next = first;
-        while next != NONE && self.entries[next as usize].time <= time {
+        let mut next = self.heads[index];
+        while let Some(entry) = self.entries.get(next as usize)
+            && entry.time <= time
+        {
             before = next;
-            next = self.entries[next as usize].next;
+            next = entry.next;
         }
-        let entry = Entry { time, event, next };
-        let place = self.free;
-        let place = if let Some(unused) = self.entries.get_mut(place as usize) {
-            self.free = unused.next;
-            *unused = entry;
-            place
+        let entry = &mut self.entries[place as usize];
+        self.free = entry.next;
+        *entry = Entry { time, event, next };
+        if let Some(before) = self.entries.get_mut(before as usize) {
+            before.next = place;
         } else {
-            self.entries.push(entry);
-            self.entries.len() as u32 - 1
-        };
-        match self.entries.get_mut(before as usize) {
-            Some(before) => before.next = place,
-            None => self.heads[index] = place,
-        }
-        if first == NONE {
+            self.heads[index] = place;
             self.filled[index / 64] |= 1 << (index % 64);
             self.filled_words |= 1 << (index / 64);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_and_push(&mut self, time: Time, event: Event) {
+        self.free = self.entries.len() as u32;
+        self.entries.push(Entry {
+            time,
+            event,
+            next: NONE,
+        });
+        self.push(time, event);
     }
 
     #[inline(never)]
@@ -188,80 +188,73 @@ impl EventQueue {
             event,
         }));
         self.far_next = self.far_next.min(time);
+        self.next = self.next.min(time);
     }
 
     /// Takes the earliest event unless it is later than `horizon`.
     #[inline]
     pub(crate) fn pop_until(&mut self, horizon: Time) -> Option<(Time, Event)> {
         let time = self.next;
-        if time > horizon || self.len == 0 {
+        if time > horizon {
             return None;
         }
-        self.len -= 1;
-        self.current = time >> BUCKET_BITS;
         if time == self.far_next
-            && let Some(event) = self.pop_far()
+            && let Some(event) = self.pop_far(time)
         {
             return Some((time, event));
         }
         let index = bucket(time);
         let place = self.heads[index];
-        let first = &mut self.entries[place as usize];
+        let first = self.entries.get_mut(place as usize)?;
         let (event, next) = (first.event, first.next);
         first.next = self.free;
         self.free = place;
         self.heads[index] = next;
-        let near = if next == NONE {
-            self.empty(index);
-            self.near_next()
+        self.current = time >> BUCKET_BITS;
+        let near = if let Some(next) = self.entries.get(next as usize) {
+            next.time
         } else {
-            self.entries[next as usize].time
+            let word = &mut self.filled[index / 64];
+            *word &= !(1 << (index % 64));
+            if *word == 0 {
+                self.filled_words &= !(1 << (index / 64));
+            }
+            self.near_next(index)
         };
         self.next = near.min(self.far_next);
         Some((time, event))
     }
 
     #[inline(never)]
-    fn pop_far(&mut self) -> Option<Event> {
+    fn pop_far(&mut self, time: Time) -> Option<Event> {
         let Reverse(first) = self.far.pop()?;
         self.far_next = self.far.peek().map_or(Time::MAX, |Reverse(far)| far.time);
-        self.next = self.near_next().min(self.far_next);
+        self.current = time >> BUCKET_BITS;
+        self.next = self.near_next(bucket(time)).min(self.far_next);
         Some(first.event)
     }
 
-    /// Notes that a bucket has become empty.
+    /// The time of the first event in a bucket from `start` on, all around; `Time::MAX` without any.
     #[inline]
-    fn empty(&mut self, index: usize) {
-        let word = &mut self.filled[index / 64];
-        *word &= !(1 << (index % 64));
-        if *word == 0 {
-            self.filled_words &= !(1 << (index / 64));
-        }
-    }
-
-    /// The time of the first near event; `Time::MAX` without any.
-    #[inline]
-    fn near_next(&self) -> Time {
-        let start = self.current as usize % BUCKETS;
-        let mut word = start / 64;
+    fn near_next(&self, start: usize) -> Time {
+        let mut word = start / 64 % 64;
         let mut bits = self.filled[word] & (u64::MAX << (start % 64));
         if bits == 0 {
-            // The words behind it, all around to the buckets before `start` in its own.
+            // The words behind it, the last of them its own with the buckets before `start`.
             let behind = self.filled_words.rotate_right(word as u32 + 1);
             word = (word + 1 + behind.trailing_zeros() as usize) % 64;
             bits = self.filled[word];
         }
-        let index = word * 64 + bits.trailing_zeros() as usize % 64;
-        let first = self.heads[index % BUCKETS];
+        let index = (word * 64 + bits.trailing_zeros() as usize) % BUCKETS;
         self.entries
-            .get(first as usize)
+            .get(self.heads[index] as usize)
             .map_or(Time::MAX, |entry| entry.time)
     }
 }
 
 impl fmt::Debug for EventQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EventQueue({} events)", self.len)
+        write!(f, "EventQueue(next at {} ps)", self.next)
     }
 }
 

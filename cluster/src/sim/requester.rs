@@ -32,24 +32,19 @@ pub(super) struct QueuePair {
 }
 
 impl QueuePair {
-    /// How many of these verbs, the next ones, its order allows to be sent; counts them as outstanding.
+    /// Whether its order allows the next verb to be sent, which then is outstanding.
     #[inline]
-    fn admit(&mut self, verbs: &[Verb], atomics_per_qp: u32) -> u16 {
-        let mut count = 0;
-        for verb in verbs {
-            // A fence waits for every READ and atomic before it, those of this chain among them. The RNIC limits how
-            // many atomics of a queue pair are outstanding.
-            let atomic = verb.op.is_atomic();
-            if verb.fenced && self.reads + self.atomics > 0
-                || atomic && self.atomics >= atomics_per_qp
-            {
-                break;
-            }
-            self.atomics += u32::from(atomic);
-            self.reads += u32::from(matches!(verb.op, Op::Read { .. }));
-            count += 1;
+    fn admit(&mut self, verb: &Verb, atomics_per_qp: u32) -> bool {
+        // A fence waits for every READ and atomic before it, those of its chain among them. The RNIC limits how many
+        // atomics of a queue pair are outstanding.
+        let atomic = verb.op.is_atomic();
+        if verb.fenced && self.reads + self.atomics > 0 || atomic && self.atomics >= atomics_per_qp
+        {
+            return false;
         }
-        count
+        self.atomics += u32::from(atomic);
+        self.reads += u32::from(matches!(verb.op, Op::Read { .. }));
+        true
     }
 
     /// Takes responses that have arrived by `now` out of what is outstanding; says whether there were any.
@@ -128,23 +123,14 @@ impl World {
         id
     }
 
-    /// Counts the queue pair as active at both ends, for the RNICs' caches of queue-pair state. Each end is state
-    /// in its own RNIC; a loopback queue pair has both in one.
+    /// The window of time in which queue pairs are counted as active.
     #[inline]
-    fn use_queue_pair(&mut self, qp: u32) {
+    fn window(&mut self) -> u64 {
         if self.now >= self.window_end {
             self.window = self.now / self.costs.qp_window;
             self.window_end = (self.window + 1).saturating_mul(self.costs.qp_window);
         }
-        let state = &mut self.qps[qp as usize];
-        if state.window == self.window {
-            return;
-        }
-        state.window = self.window;
-        for end in [state.from, state.to] {
-            let node = &mut self.nodes[usize::from(end)];
-            node.count_queue_pair(self.window, &self.costs);
-        }
+        self.window
     }
 
     /// Takes the chain and posts it; the operation's number is what [`World::collect`] wants back.
@@ -207,30 +193,39 @@ impl World {
     /// Puts what the queue pair's order allows of the operation, a segment, through the send engine and onto the
     /// wire; says whether nothing of the operation is left.
     fn transmit(&mut self, id: u32) -> bool {
+        let window = self.window();
+        let costs = &self.costs;
         let op = &mut self.ops[id as usize];
-        let qp = op.qp;
+        let state = &mut self.qps[op.qp as usize];
         let verbs = &op.chain.verbs()[usize::from(op.next)..];
-        let count = self.qps[qp as usize].admit(verbs, self.costs.atomics_per_qp);
+        let mut count = 0;
+        let mut hold = 0;
+        for verb in verbs {
+            if !state.admit(verb, costs.atomics_per_qp) {
+                break;
+            }
+            count += 1;
+            hold += costs.engine(verb.op.sent_bytes());
+        }
         if count == 0 {
             return false;
         }
-        self.use_queue_pair(qp);
-        let costs = &self.costs;
-        let op = &mut self.ops[id as usize];
-        let state = &mut self.qps[qp as usize];
-        let node = &mut self.nodes[usize::from(state.from)];
-        let begin = usize::from(op.next);
+        let whole = usize::from(count) == verbs.len();
         op.next += count;
+        if state.window != window {
+            // For the RNICs' caches of queue-pair state. Each end is state in its own RNIC; a loopback queue pair has
+            // both in one.
+            state.window = window;
+            for end in [state.from, state.to] {
+                self.nodes[usize::from(end)].count_queue_pair(window, costs);
+            }
+        }
+        let node = &mut self.nodes[usize::from(state.from)];
         let misses = if costs.miss_each_verb {
             node.miss * Time::from(count)
         } else {
             node.miss
         };
-        let verbs = &op.chain.verbs()[begin..usize::from(op.next)];
-        let hold: Time = verbs
-            .iter()
-            .map(|verb| costs.engine(verb.op.sent_bytes()))
-            .sum();
         // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
         // engine is then entered in the order of events. The verbs behind the first follow it at the engine's pace.
         let start = node.send.enter(self.now, hold + misses) + node.miss + costs.message;
@@ -241,7 +236,7 @@ impl World {
         state.last_arrival = arrival.max(state.last_arrival);
         self.queue
             .push(state.last_arrival, Event::Arrive(id, op.next));
-        usize::from(op.next) == op.chain.verbs().len()
+        whole
     }
 
     /// Whether operation `id` is complete.
