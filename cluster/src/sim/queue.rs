@@ -140,12 +140,26 @@ impl EventQueue {
         if number - self.current >= BUCKETS as u64 {
             return self.push_far(time, event);
         }
-        let place = self.free;
-        if place == NONE {
-            return self.grow_and_push(time, event);
-        }
         self.next = self.next.min(time);
-        let index = bucket(time);
+        let (index, place) = (bucket(time), self.free);
+        let Some(entry) = self.entries.get_mut(place as usize) else {
+            return self.grow_and_push(time, event);
+        };
+        if self.heads[index] != NONE {
+            return self.push_among(time, event);
+        }
+        let next = NONE;
+        self.free = entry.next;
+        *entry = Entry { time, event, next };
+        self.heads[index] = place;
+        self.filled[index / 64] |= 1 << (index % 64);
+        self.filled_words |= 1 << (index / 64);
+    }
+
+    /// Schedules an event of a bucket that is not empty, with an entry to spare.
+    #[inline(never)]
+    fn push_among(&mut self, time: Time, event: Event) {
+        let (index, place) = (bucket(time), self.free);
         // Behind all that are not later.
         let mut before = NONE;
         let mut next = self.heads[index];
@@ -158,12 +172,9 @@ impl EventQueue {
         let entry = &mut self.entries[place as usize];
         self.free = entry.next;
         *entry = Entry { time, event, next };
-        if let Some(before) = self.entries.get_mut(before as usize) {
-            before.next = place;
-        } else {
-            self.heads[index] = place;
-            self.filled[index / 64] |= 1 << (index % 64);
-            self.filled_words |= 1 << (index / 64);
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.next = place,
+            None => self.heads[index] = place,
         }
     }
 

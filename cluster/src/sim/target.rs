@@ -244,13 +244,14 @@ impl AtTarget<'_> {
     }
 
     fn effect(&mut self, number: u16) {
-        let verb = self.op.chain.verbs()[usize::from(number)];
-        let (start, now) = (verb.addr.offset() as usize, self.now);
         if self.freedoms.hostile {
-            self.order_by_queue_pair(verb);
+            self.order_by_queue_pair(self.op.chain.verbs()[usize::from(number)]);
         }
+        let (verbs, data) = self.op.chain.parts_mut();
+        let verb = &verbs[usize::from(number)];
+        let data = &mut data[verb.data_word()..];
+        let (start, now) = (verb.addr.offset() as usize, self.now);
         let space = &mut self.node.spaces[usize::from(verb.addr.is_device())];
-        let data = &mut self.op.chain.data_mut()[verb.data_word()..];
         match verb.op {
             Op::Write { len } => match verb.note {
                 NO_ACCESS => {
@@ -282,8 +283,8 @@ impl AtTarget<'_> {
                 };
                 data[0] = found;
                 if let Some(value) = stored {
-                    self.space(verb.addr)
-                        .store(start, &value.to_ne_bytes(), now, Reader::Nic);
+                    let space = &mut self.node.spaces[usize::from(verb.addr.is_device())];
+                    space.store(start, &value.to_ne_bytes(), now, Reader::Nic);
                 }
             }
         }
