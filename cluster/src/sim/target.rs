@@ -105,6 +105,7 @@ impl AtTarget<'_> {
         &mut self.node.spaces[usize::from(addr.is_device())]
     }
 
+    #[inline]
     fn arrive(&mut self, end: u16) {
         let begin = std::mem::replace(&mut self.op.arrived, end);
         for number in begin..end {
@@ -135,6 +136,7 @@ impl AtTarget<'_> {
     }
 
     /// When a WRITE that the RNIC has received takes effect for verbs, and its pending access.
+    #[inline]
     fn write_arrives(&mut self, verb: Verb, len: u32, received: Time) -> (Time, u32) {
         let span = self.freedoms.span(self.costs, len);
         let late = self.freedoms.late();
@@ -168,6 +170,7 @@ impl AtTarget<'_> {
     }
 
     /// When a READ that the RNIC has received has been carried out, and its pending access.
+    #[inline]
     fn read_arrives(
         &mut self,
         number: u16,
@@ -198,6 +201,7 @@ impl AtTarget<'_> {
     }
 
     /// When an atomic that the RNIC has received has been carried out.
+    #[inline]
     fn atomic_arrives(&mut self, number: u16, addr: GlobalAddr, received: Time) -> Time {
         let late = self.freedoms.late();
         let ready = (received + self.costs.pcie_read + late)
@@ -243,9 +247,11 @@ impl AtTarget<'_> {
         }
     }
 
+    #[inline]
     fn effect(&mut self, number: u16) {
         if self.freedoms.hostile {
-            self.order_by_queue_pair(self.op.chain.verbs()[usize::from(number)]);
+            let verb = &self.op.chain.verbs()[usize::from(number)];
+            self.node.prepare(verb, self.op.qp, self.now);
         }
         let (verbs, data) = self.op.chain.parts_mut();
         let verb = &verbs[usize::from(number)];
@@ -290,21 +296,8 @@ impl AtTarget<'_> {
         }
     }
 
-    /// Hostile mode: what is to be in memory before a verb takes effect, and what a WRITE takes from atomics.
-    #[inline(never)]
-    fn order_by_queue_pair(&mut self, verb: Verb) {
-        if let Op::Write { len } = verb.op {
-            let start = verb.addr.offset() as usize;
-            self.node.lose_atomics(start, len as usize);
-        } else {
-            // WRITE→READ and WRITE→atomic of a queue pair: the WRITEs are in memory first, for everybody.
-            for space in &mut self.node.spaces {
-                space.push_queue_pair(self.op.qp, self.now);
-            }
-        }
-    }
-
     /// Sends a verb's response, and schedules the chain's completion when it was the last to take effect.
+    #[inline]
     fn respond(&mut self, number: u16) {
         let verbs = self.op.chain.verbs();
         let verb = verbs[usize::from(number)].op;

@@ -74,6 +74,19 @@ impl Node {
         }
     }
 
+    /// Hostile mode: what has to be in memory before a verb of queue pair `qp` takes effect, and what a WRITE takes
+    /// from atomics.
+    pub(super) fn prepare(&mut self, verb: &Verb, qp: u32, now: Time) {
+        if let Op::Write { len } = verb.op {
+            self.lose_atomics(verb.addr.offset() as usize, len as usize);
+        } else {
+            // WRITE→READ and WRITE→atomic of a queue pair: the WRITEs are in memory first, for everybody.
+            for space in &mut self.spaces {
+                space.push_queue_pair(qp, now);
+            }
+        }
+    }
+
     /// An atomic writes: what it had read, if a change since is lost.
     pub(super) fn close_atomic(&mut self, op: u32, verb: u16) -> Option<u64> {
         let place = self
