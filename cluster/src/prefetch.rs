@@ -7,15 +7,11 @@ use crate::LINE_BYTES;
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    {
+    for line in (0..size_of_val(values)).step_by(LINE_BYTES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let mut line = 0;
-        while line < size_of_val(values) {
-            let address = values.as_ptr().cast::<i8>().wrapping_add(line);
-            // SAFETY: SSE is part of the x86-64 baseline; a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
-            line += LINE_BYTES;
-        }
+        let address = values.as_ptr().cast::<i8>().wrapping_add(line);
+        // SAFETY: SSE is part of the x86-64 baseline; a prefetch never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (values, LINE_BYTES);

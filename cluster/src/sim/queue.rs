@@ -310,4 +310,41 @@ mod tests {
             (None, Time::MAX)
         );
     }
+
+    #[test]
+    fn equal_times_keep_the_order_of_scheduling_from_far_to_near() {
+        const FAR: Time = 3 * ((BUCKETS as u64) << BUCKET_BITS);
+        let mut queue = EventQueue::new();
+        for client in [0, 1] {
+            queue.push(FAR, Event::Wake(client));
+        }
+        queue.push(FAR - 5, Event::Sweep);
+        assert_eq!(queue.pop_until(Time::MAX), Some((FAR - 5, Event::Sweep)));
+        // Now the same time is near.
+        for client in [2, 3] {
+            queue.push(FAR, Event::Wake(client));
+        }
+        for client in 0..4 {
+            assert_eq!(queue.pop_until(FAR), Some((FAR, Event::Wake(client))));
+        }
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn the_last_instant_there_is() {
+        let mut queue = EventQueue::new();
+        for client in 0..3 {
+            queue.push(Time::MAX, Event::Wake(client));
+        }
+        for client in 0..3 {
+            let popped = queue.pop_until(Time::MAX);
+            assert_eq!(popped, Some((Time::MAX, Event::Wake(client))));
+            queue.push(Time::MAX, Event::Sweep);
+        }
+        for _ in 0..3 {
+            assert_eq!(queue.pop_until(Time::MAX), Some((Time::MAX, Event::Sweep)));
+        }
+        assert_eq!(queue.pop_until(Time::MAX), None);
+        assert!(queue.is_empty());
+    }
 }
