@@ -22,6 +22,7 @@ mod endpoint;
 mod freedoms;
 mod host;
 mod memory;
+mod node;
 mod pending;
 mod profile;
 mod queue;

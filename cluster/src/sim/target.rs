@@ -3,40 +3,12 @@
 use super::costs::Costs;
 use super::freedoms::Freedoms;
 use super::memory::{Reader, Space};
+use super::node::{ATOMIC_SLOTS, AtomicWindow, Node};
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, EventQueue, Time};
 use super::requester::{InFlight, QueuePair};
-use super::world::{Node, World};
+use super::world::World;
 use crate::{GlobalAddr, Op, Verb};
-
-/// A first-come-first-served stage of an RNIC.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stage {
-    pub(super) free_at: Time,
-}
-
-impl Stage {
-    /// Enters at `now` and holds the stage for `hold`; returns when service begins.
-    #[inline]
-    pub(super) fn enter(&mut self, now: Time, hold: Time) -> Time {
-        let start = now.max(self.free_at);
-        self.free_at = start + hold;
-        start
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AtomicWindow {
-    pub(super) start: usize,
-    pub(super) op: u32,
-    pub(super) verb: u16,
-    pub(super) before: u64,
-    pub(super) changed: bool,
-}
-
-/// Entries of the table by which atomics of one address are serialised: 512 slots by the low bits of the
-/// address (published for ConnectX-6: Fusa; assumed for others).
-pub(super) const ATOMIC_SLOTS: usize = 512;
 
 /// No pending access.
 const NO_ACCESS: u32 = u32::MAX;

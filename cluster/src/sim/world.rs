@@ -8,101 +8,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::costs::Costs;
 use super::freedoms::Freedoms;
 use super::memory::Space;
+use super::node::Node;
 use super::pending::WordOrder;
 use super::queue::{Event, EventQueue, Time};
 use super::requester::{InFlight, NO_QP, QueuePair};
-use super::target::{ATOMIC_SLOTS, AtomicWindow, Stage};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
-    Chain, ClientId, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, Verb, WaitFor,
+    Chain, ClientId, Error, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
 };
-
-/// A node: its RNIC and its memory.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) send: Stage,
-    pub(super) receive: Stage,
-    pub(super) atomic_unit: Stage,
-    /// When the atomic unit is done with an address, by a hash of it.
-    pub(super) atomic_addresses: Vec<Stage>,
-    /// Queue-pair ends used here in this window of time.
-    pub(super) active: u32,
-    /// Those of the window before.
-    pub(super) active_before: u32,
-    /// The window of time that `active` is of.
-    pub(super) window: u64,
-    /// What a miss of queue-pair state adds with that many of them.
-    pub(super) miss: Time,
-    pub(super) spaces: [Space; 2],
-    /// Words under an RNIC atomic between its read and its write (hostile mode): offset, operation, verb, and
-    /// whether a CPU or a WRITE has changed the word since.
-    pub(super) atomics: Vec<AtomicWindow>,
-}
-
-impl Node {
-    /// Whether a verb is to be carried out here: [`World::check`] as one condition. `swaps` says that the RNIC has
-    /// a native swap.
-    #[inline]
-    fn serves(&self, verb: &Verb, swaps: bool) -> bool {
-        let (start, device) = (verb.addr.offset(), verb.addr.is_device());
-        let len = u64::from(verb.op.remote_bytes());
-        len > 0
-            && start + len <= self.spaces[usize::from(device)].len() as u64
-            && (device || start >= crate::LINE_BYTES as u64)
-            && (!verb.op.is_atomic() || start.is_multiple_of(8))
-            && (swaps || !matches!(verb.op, Op::Swap { .. }))
-    }
-
-    /// Counts one end of a queue pair that is used for the first time in window of time `window`.
-    pub(super) fn count_queue_pair(&mut self, window: u64, costs: &Costs) {
-        if self.window != window {
-            let over = std::mem::take(&mut self.active);
-            self.active_before = if self.window + 1 == window { over } else { 0 };
-            self.window = window;
-            self.miss = costs.miss(self.active_before);
-        }
-        self.active += 1;
-        if self.active > self.active_before {
-            self.miss = costs.miss(self.active);
-        }
-    }
-
-    /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
-    pub(super) fn lose_atomics(&mut self, start: usize, len: usize) {
-        for window in &mut self.atomics {
-            window.changed |= (start..start + len).contains(&window.start);
-        }
-    }
-
-    /// Hostile mode: what has to be in memory before a verb of queue pair `qp` takes effect, and what a WRITE takes
-    /// from atomics.
-    pub(super) fn prepare(&mut self, verb: &Verb, qp: u32, now: Time) {
-        if let Op::Write { len } = verb.op {
-            self.lose_atomics(verb.addr.offset() as usize, len as usize);
-        } else {
-            // WRITE→READ and WRITE→atomic of a queue pair: the WRITEs are in memory first, for everybody.
-            for space in &mut self.spaces {
-                space.push_queue_pair(qp, now);
-            }
-        }
-    }
-
-    /// An atomic writes: what it had read, if a change since is lost.
-    pub(super) fn close_atomic(&mut self, op: u32, verb: u16) -> Option<u64> {
-        let place = self
-            .atomics
-            .iter()
-            .position(|window| (window.op, window.verb) == (op, verb))?;
-        let window = self.atomics.swap_remove(place);
-        window.changed.then_some(window.before)
-    }
-
-    /// Whether clients are to be told that what they watch has changed.
-    #[inline]
-    pub(super) fn has_woken(&self) -> bool {
-        self.spaces.iter().any(|space| !space.woken.is_empty())
-    }
-}
 
 /// What a client waits for on a line of its own memory.
 #[derive(Clone, Copy, Debug)]
@@ -183,21 +96,10 @@ impl World {
                     error,
                 })
             };
-            nodes.push(Node {
-                send: Stage::default(),
-                receive: Stage::default(),
-                atomic_unit: Stage::default(),
-                atomic_addresses: vec![Stage::default(); ATOMIC_SLOTS],
-                active: 0,
-                active_before: 0,
-                window: 0,
-                miss: 0,
-                spaces: [
-                    space(MemoryKind::Host, true)?,
-                    space(MemoryKind::Device, false)?,
-                ],
-                atomics: Vec::new(),
-            });
+            nodes.push(Node::new([
+                space(MemoryKind::Host, true)?,
+                space(MemoryKind::Device, false)?,
+            ]));
         }
         Ok(Self {
             now: 0,
