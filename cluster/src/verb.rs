@@ -55,6 +55,24 @@ impl Op {
         }
     }
 
+    /// Bytes of payload that it takes to its target.
+    #[inline]
+    pub(crate) const fn sent_bytes(self) -> u32 {
+        match self {
+            Op::Write { len } => len,
+            Op::Read { .. } | Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => 0,
+        }
+    }
+
+    /// Bytes of payload, beyond an atomic's word, that its response brings back.
+    #[inline]
+    pub(crate) const fn returned_bytes(self) -> u32 {
+        match self {
+            Op::Read { len } => len,
+            Op::Write { .. } | Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => 0,
+        }
+    }
+
     /// Whether it is executed by the RNIC's atomic unit.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. })
@@ -141,6 +159,12 @@ impl Chain {
         &mut self.verbs
     }
 
+    /// The verbs, for the fabric's notes, and the payload and result words.
+    #[inline]
+    pub(crate) fn parts_mut(&mut self) -> (&mut [Verb], &mut [u64]) {
+        (&mut self.verbs, &mut self.data)
+    }
+
     /// The payload and result words, for fabrics.
     pub fn data(&self) -> &[u64] {
         &self.data
@@ -208,7 +232,11 @@ impl Chain {
     pub fn write_words(&mut self, addr: GlobalAddr, words: &[u64]) -> Slot {
         let len = size_of_val(words) as u32;
         let slot = self.push(Op::Write { len }, addr, 0);
-        self.data.extend_from_slice(words);
+        if let [word] = words {
+            self.data.push(*word); // What most are, without a call to copy it.
+        } else {
+            self.data.extend_from_slice(words);
+        }
         slot
     }
 

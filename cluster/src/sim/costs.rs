@@ -179,6 +179,12 @@ impl Costs {
         self.of_bytes(bytes).engine
     }
 
+    /// How long a message is on the wire.
+    #[inline]
+    pub(super) fn wire(&self, loopback: bool) -> Time {
+        if loopback { self.loopback } else { self.wire }
+    }
+
     /// What a miss of queue-pair state adds with `active` queue pairs.
     pub(super) fn miss(&self, active: u32) -> Time {
         time(self.profile.qp_miss_ns(active))

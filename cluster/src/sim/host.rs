@@ -1,6 +1,6 @@
 //! The CPU's side: accesses to a node's own memory, what they cost, and waiting for a line to change.
 
-use super::memory::{LineState, Reader, Space};
+use super::memory::{LineState, Reader};
 use super::pending::{Interval, WordOrder};
 use super::queue::{Event, Time, from_ns};
 use super::world::World;
@@ -110,9 +110,7 @@ impl World {
 
     /// A change of a word under an RNIC atomic, other than by another atomic, is lost when that writes.
     pub(super) fn lose_atomics(&mut self, node: usize, start: usize, len: usize) {
-        for window in &mut self.nodes[node].atomics {
-            window.changed |= (start..start + len).contains(&window.start);
-        }
+        self.nodes[node].lose_atomics(start, len);
     }
 
     /// Begins a CPU copy out of `words` words that ends at `end`.
@@ -167,7 +165,7 @@ impl World {
     /// Wakes the clients whose line has changed.
     #[inline]
     pub(super) fn wake_watchers(&mut self, node: usize) {
-        if self.nodes[node].spaces.iter().any(Space::has_woken) {
+        if self.nodes[node].has_woken() {
             self.wake_woken(node);
         }
     }
@@ -232,7 +230,7 @@ impl World {
                 );
             }
         }
-        self.sweeping = any && self.queue.len() > 0;
+        self.sweeping = any && !self.queue.is_empty();
         if self.sweeping {
             self.queue.push(now + self.sweep_every(), Event::Sweep);
         }

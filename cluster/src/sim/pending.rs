@@ -13,7 +13,7 @@
 //! before them); the host's CPU sees each word when it is placed, possibly later. Pushed or not, WRITEs of one
 //! queue pair are placed in order.
 
-use std::mem::take;
+use std::ops::Range;
 
 use super::memory::{Instants, Reader, Space};
 use super::queue::Time;
@@ -129,6 +129,12 @@ pub(super) const fn bucket(start: usize) -> usize {
     start / BLOCK_BYTES % BUCKETS
 }
 
+/// The blocks of these bytes.
+#[inline]
+fn blocks(start: usize, len: usize) -> Range<usize> {
+    start / BLOCK_BYTES..(start + len - 1) / BLOCK_BYTES + 1
+}
+
 /// Accesses that are pending in a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -140,51 +146,47 @@ impl Space {
     /// Whether an access of these bytes may overlap a pending one that `which` counts.
     #[inline]
     pub(super) fn crowded(&self, start: usize, len: usize, which: impl Fn(&Counts) -> u16) -> bool {
-        let (first, last) = (start / BLOCK_BYTES, (start + len - 1) / BLOCK_BYTES);
-        let busy = |block: usize| which(&self.counts[block % BUCKETS]) > 0;
-        busy(first) || first < last && (first + 1..=last).any(busy)
+        blocks(start, len).any(|block| which(&self.counts[block % BUCKETS]) > 0)
     }
 
     /// Counts an access of these bytes in, or out.
-    fn count(&mut self, start: usize, len: usize, access: &Access, add: bool) {
-        let (first, last) = (start / BLOCK_BYTES, (start + len - 1) / BLOCK_BYTES);
-        for block in first..=last {
+    #[inline]
+    fn count(&mut self, start: usize, len: usize, access: &Access, change: i16) {
+        let reads = matches!(access, Access::Read { .. });
+        for block in blocks(start, len) {
             let counts = &mut self.counts[block % BUCKETS];
-            let count = match access {
-                Access::Read { .. } => &mut counts.reads,
-                Access::Write { .. } => &mut counts.writes,
-            };
-            if add {
-                *count += 1;
+            let count = if reads {
+                &mut counts.reads
             } else {
-                *count -= 1;
-            }
+                &mut counts.writes
+            };
+            *count = count.strict_add_signed(change);
         }
     }
 
     fn insert(&mut self, start: usize, len: usize, interval: Interval, access: Access) -> u32 {
-        self.count(start, len, &access, true);
+        self.count(start, len, &access, 1);
         self.sequence += 1;
         let place = self.live.len();
         let id = self.free.pop().unwrap_or(self.pending.len() as u32);
-        let new = |data, captured| Pending {
-            start,
-            len,
-            interval,
-            access,
-            sequence: self.sequence,
-            place,
-            data,
-            captured,
-        };
-        match self.pending.get_mut(id as usize) {
-            Some(free) => {
-                let (mut data, mut captured) = (take(&mut free.data), take(&mut free.captured));
-                data.clear();
-                captured.clear();
-                *free = new(data, captured);
-            }
-            None => self.pending.push(new(Vec::new(), Vec::new())),
+        if let Some(free) = self.pending.get_mut(id as usize) {
+            (free.start, free.len) = (start, len);
+            free.interval = interval;
+            free.access = access;
+            (free.sequence, free.place) = (self.sequence, place);
+            free.data.clear();
+            free.captured.clear();
+        } else {
+            self.pending.push(Pending {
+                start,
+                len,
+                interval,
+                access,
+                sequence: self.sequence,
+                place,
+                data: Vec::new(),
+                captured: Vec::new(),
+            });
         }
         self.live.push(id);
         id
@@ -200,7 +202,7 @@ impl Space {
             ..
         } = self.pending[id as usize];
         debug_assert_eq!(self.live[place], id, "pending until it is removed");
-        self.count(start, len, &access, false);
+        self.count(start, len, &access, -1);
         self.live.swap_remove(place);
         if let Some(moved) = self.live.get(place) {
             self.pending[*moved as usize].place = place;
@@ -325,12 +327,12 @@ impl Space {
     #[inline]
     pub(super) fn settle(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
         if self.crowded(start, len, |counts| counts.writes) {
-            self.settle_crowded(start, len, now, reader);
+            self.settle_overlapping(start, len, now, reader);
         }
     }
 
     #[inline(never)]
-    fn settle_crowded(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
+    fn settle_overlapping(&mut self, start: usize, len: usize, now: Time, reader: Reader) {
         if let Reader::Nic = reader {
             // A verb pushes the posted writes that it overlaps and that were acknowledged before, and with them
             // every earlier one of the same queue pair: WRITEs of one queue pair never change places.

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::queue::{Event, INDEX_LIMIT, Time};
+use super::queue::{Event, Time};
 use super::world::World;
-use crate::{Chain, Op, Result};
+use crate::{Chain, Op, Result, Verb};
 
 /// One direction of a queue pair: the verbs that one thread sends to one node.
 #[derive(Debug)]
@@ -33,24 +33,61 @@ pub(super) struct QueuePair {
     pub(super) window: u64,
 }
 
-/// A chain in flight.
-#[derive(Debug)]
+impl QueuePair {
+    /// Whether its order allows the next verb to be sent, which then is outstanding.
+    #[inline]
+    fn admit(&mut self, verb: &Verb, atomics_per_qp: u32) -> bool {
+        // A fence waits for every READ and atomic before it, those of its chain among them. The RNIC limits how many
+        // atomics of a queue pair are outstanding.
+        let atomic = verb.op.is_atomic();
+        if verb.fenced && self.reads + self.atomics > 0 || atomic && self.atomics >= atomics_per_qp
+        {
+            return false;
+        }
+        self.atomics += u32::from(atomic);
+        self.reads += u32::from(matches!(verb.op, Op::Read { .. }));
+        true
+    }
+
+    /// Takes responses that have arrived by `now` out of what is outstanding; says whether there were any.
+    #[inline]
+    fn forget_arrived(&mut self, now: Time) -> bool {
+        let mut freed = false;
+        while let Some((time, atomic)) = self.responses.front().copied()
+            && time <= now
+        {
+            freed = true;
+            self.responses.pop_front();
+            if atomic {
+                self.atomics -= 1;
+            } else {
+                self.reads -= 1;
+            }
+        }
+        freed
+    }
+}
+
+/// A chain in flight, or a place for the next one.
+#[derive(Debug, Default)]
 pub(super) struct InFlight {
     pub(super) chain: Chain,
     pub(super) client: u32,
     pub(super) qp: u32,
     /// First verb not sent.
-    pub(super) next: u32,
-    /// First verb that has not arrived. The last verb of each segment that was sent carries [`SEGMENT_END`].
-    pub(super) arrived: u32,
+    pub(super) next: u16,
+    /// First verb that has not arrived.
+    pub(super) arrived: u16,
+    /// Verbs that have not taken effect.
+    pub(super) remaining: u16,
     /// When its doorbell was rung.
     pub(super) posted_at: Time,
-    /// Verbs that have not taken effect.
-    pub(super) remaining: u32,
     /// When the last response so far reaches the requester's RNIC.
     pub(super) response_at: Time,
-    /// How long the responses hold the requester's receive engine.
-    pub(super) responses: Time,
+    /// How long its responses hold the requester's receive engine.
+    pub(super) response_hold: Time,
+    /// The requester's RNIC has taken the responses.
+    pub(super) taken: bool,
     pub(super) done: bool,
     /// Its future is gone: nobody collects it.
     pub(super) orphan: bool,
@@ -61,8 +98,6 @@ pub(super) const FIRST_BYTES: usize = 512;
 
 /// No queue pair yet.
 pub(super) const NO_QP: u32 = u32::MAX;
-/// The note of a segment's last verb while it is on its way.
-pub(super) const SEGMENT_END: u32 = u32::MAX - 2;
 
 impl World {
     pub(super) fn queue_pair(&mut self, client: u32, to: u16) -> u32 {
@@ -73,7 +108,6 @@ impl World {
         }
         let from = self.clients[client as usize].node;
         let id = self.qps.len() as u32;
-        assert!(id < INDEX_LIMIT, "more queue pairs than event numbers");
         self.qps.push(QueuePair {
             from,
             to,
@@ -95,31 +129,14 @@ impl World {
         id
     }
 
-    /// Counts the queue pair as active at both ends, for the RNICs' caches of queue-pair state. Each end is state
-    /// in its own RNIC; a loopback queue pair has both in one.
-    fn use_queue_pair(&mut self, qp: u32) {
+    /// The window of time in which queue pairs are counted as active.
+    #[inline]
+    fn window(&mut self) -> u64 {
         if self.now >= self.window_end {
             self.window = self.now / self.costs.qp_window;
             self.window_end = (self.window + 1).saturating_mul(self.costs.qp_window);
         }
-        let window = self.window;
-        let state = &mut self.qps[qp as usize];
-        let counted = std::mem::replace(&mut state.window, window) == window;
-        for end in [state.from, state.to] {
-            let node = &mut self.nodes[usize::from(end)];
-            if node.window != window {
-                let over = std::mem::take(&mut node.active);
-                node.active_before = if node.window + 1 == window { over } else { 0 };
-                node.window = window;
-                node.miss = self.costs.miss(node.active_before);
-            }
-            if !counted {
-                node.active += 1;
-                if node.active > node.active_before {
-                    node.miss = self.costs.miss(node.active);
-                }
-            }
-        }
+        self.window
     }
 
     /// Takes the chain and posts it; the operation's number is what [`World::collect`] wants back.
@@ -127,80 +144,28 @@ impl World {
         self.check_chain(chain)?;
         let to = chain.node().expect("not empty").0;
         let qp = self.queue_pair(client, to);
-        let verbs = chain.verbs().len() as u32;
-        self.stats.verbs += u64::from(verbs);
+        let verbs = chain.verbs().len();
+        self.stats.verbs += verbs as u64;
         let id = self.free_ops.pop().unwrap_or_else(|| {
-            self.ops.push(None);
+            self.ops.push(InFlight::default());
             self.ops.len() as u32 - 1
         });
-        assert!(
-            id < INDEX_LIMIT,
-            "more operations in flight than event numbers"
-        );
-        let op = InFlight {
-            chain: std::mem::take(chain),
-            client,
-            qp,
-            next: 0,
-            arrived: 0,
-            posted_at: self.now + self.clients[client as usize].debt.owed(),
-            remaining: verbs,
-            response_at: 0,
-            responses: 0,
-            done: false,
-            orphan: false,
-        };
-        self.ops[id as usize] = Some(match self.spare_ops.pop() {
-            Some(mut spare) => {
-                *spare = op;
-                spare
-            }
-            None => Box::new(op),
-        });
-        self.qps[qp as usize].pending.push_back(id);
-        if !self.qps[qp as usize].stalled {
-            self.send(qp);
+        let op = &mut self.ops[id as usize];
+        // A free place's own chain is empty.
+        std::mem::swap(&mut op.chain, chain);
+        op.client = client;
+        op.qp = qp;
+        (op.next, op.arrived, op.remaining) = (0, 0, verbs as u16);
+        op.posted_at = self.now + self.clients[client as usize].debt.owed();
+        (op.response_at, op.response_hold) = (0, 0);
+        (op.taken, op.done, op.orphan) = (false, false, false);
+        if !self.qps[qp as usize].pending.is_empty() {
+            self.qps[qp as usize].pending.push_back(id);
+        } else if !self.transmit(id) {
+            self.qps[qp as usize].pending.push_back(id);
+            self.stall(qp);
         }
         Ok(id)
-    }
-
-    /// Sends what the queue pair's order allows; the rest waits for responses.
-    pub(super) fn send(&mut self, qp: u32) {
-        while let Some(id) = self.qps[qp as usize].pending.front().copied() {
-            let op = self.ops[id as usize].as_mut().expect("in flight");
-            let state = &mut self.qps[qp as usize];
-            let begin = op.next;
-            let mut end = begin;
-            for verb in &op.chain.verbs()[begin as usize..] {
-                // A fence waits for every READ and atomic before it, those of this chain among them. The RNIC
-                // limits how many atomics of a queue pair are outstanding.
-                let atomic = verb.op.is_atomic();
-                if verb.fenced && state.reads + state.atomics > 0
-                    || atomic && state.atomics >= self.costs.atomics_per_qp
-                {
-                    break;
-                }
-                state.atomics += u32::from(atomic);
-                state.reads += u32::from(matches!(verb.op, Op::Read { .. }));
-                end += 1;
-            }
-            if end == begin {
-                self.stall(qp);
-                return;
-            }
-            op.next = end;
-            op.chain.verbs_mut()[end as usize - 1].note = SEGMENT_END;
-            let whole = end as usize == op.chain.verbs().len();
-            if whole {
-                state.pending.pop_front();
-            }
-            self.transmit(id, begin as usize..end as usize);
-            if !whole {
-                self.stall(qp);
-                return;
-            }
-        }
-        self.qps[qp as usize].stalled = false;
     }
 
     /// Has the queue pair try again with each response.
@@ -218,124 +183,127 @@ impl World {
 
     /// Sends what waited for the responses that have arrived.
     pub(super) fn resume(&mut self, qp: u32) {
-        if self.forget_arrived(qp) && self.qps[qp as usize].stalled {
-            self.send(qp);
-        }
-    }
-
-    /// Takes responses that have arrived out of what is outstanding; says whether there were any.
-    fn forget_arrived(&mut self, qp: u32) -> bool {
         let state = &mut self.qps[qp as usize];
-        let mut freed = false;
-        while let Some((time, atomic)) = state.responses.front().copied()
-            && time <= self.now
-        {
-            freed = true;
-            state.responses.pop_front();
-            if atomic {
-                state.atomics -= 1;
-            } else {
-                state.reads -= 1;
-            }
+        if !state.forget_arrived(self.now) || !state.stalled {
+            return;
         }
-        freed
+        while let Some(id) = self.qps[qp as usize].pending.front().copied() {
+            if !self.transmit(id) {
+                return; // It stays stalled.
+            }
+            self.qps[qp as usize].pending.pop_front();
+        }
+        self.qps[qp as usize].stalled = false;
     }
 
-    /// Puts the operation's segment through the send engine and onto the wire.
-    pub(super) fn transmit(&mut self, id: u32, verbs: std::ops::Range<usize>) {
-        let qp = self.ops[id as usize].as_ref().expect("in flight").qp;
-        let (from, to) = (self.qps[qp as usize].from, self.qps[qp as usize].to);
-        self.use_queue_pair(qp);
-        let op = self.ops[id as usize].as_mut().expect("in flight");
-        for verb in &op.chain.verbs()[verbs.clone()] {
+    /// Puts what the queue pair's order allows of the operation, a segment, through the send engine and onto the
+    /// wire; says whether nothing of the operation is left.
+    fn transmit(&mut self, id: u32) -> bool {
+        let window = self.window();
+        let costs = &self.costs;
+        let op = &mut self.ops[id as usize];
+        let state = &mut self.qps[op.qp as usize];
+        let verbs = &op.chain.verbs()[usize::from(op.next)..];
+        let mut count = 0;
+        let mut hold = 0;
+        for verb in verbs {
+            if !state.admit(verb, costs.atomics_per_qp) {
+                break;
+            }
+            count += 1;
+            hold += costs.engine(verb.op.sent_bytes());
             // Its first lines now, the rest when it arrives: a core has only so many misses outstanding.
-            let space = &self.nodes[usize::from(to)].spaces[usize::from(verb.addr.is_device())];
+            let memory = usize::from(verb.addr.is_device());
+            let space = &self.nodes[usize::from(state.to)].spaces[memory];
             let bytes = (verb.op.remote_bytes() as usize).min(FIRST_BYTES);
             space.hint(verb.addr.offset() as usize, bytes);
         }
-        let node = &mut self.nodes[usize::from(from)];
-        // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
-        // engine is then entered in the order of events.
-        let mut start = Time::MAX;
-        for (number, verb) in op.chain.verbs()[verbs].iter().enumerate() {
-            let out = if let Op::Write { len } = verb.op {
-                len
-            } else {
-                0
-            };
-            let miss = if number == 0 || self.costs.miss_each_verb {
-                node.miss
-            } else {
-                0
-            };
-            let entered = node.send.enter(self.now, self.costs.engine(out) + miss);
-            start = start.min(entered + miss + self.costs.message);
+        if count == 0 {
+            return false;
         }
-        let post = (op.posted_at + self.costs.post).saturating_sub(self.now);
-        let wire = if from == to {
-            self.costs.loopback
+        let whole = usize::from(count) == verbs.len();
+        op.next += count;
+        if state.window != window {
+            // For the RNICs' caches of queue-pair state. Each end is state in its own RNIC; a loopback queue pair has
+            // both in one.
+            state.window = window;
+            for end in [state.from, state.to] {
+                self.nodes[usize::from(end)].count_queue_pair(window, costs);
+            }
+        }
+        let node = &mut self.nodes[usize::from(state.from)];
+        let misses = if costs.miss_each_verb {
+            node.miss * Time::from(count)
         } else {
-            self.costs.wire
+            node.miss
         };
-        let arrival = start + post + wire + self.jitter();
-        let state = &mut self.qps[qp as usize];
+        // The doorbell's latency is put behind the engine instead of before it: the sum is the same, and the
+        // engine is then entered in the order of events. The verbs behind the first follow it at the engine's pace.
+        let start = node.send.enter(self.now, hold + misses) + node.miss + costs.message;
+        let post = (op.posted_at + costs.post).saturating_sub(self.now);
+        let wire = costs.wire(state.from == state.to);
+        let arrival = start + post + wire + self.freedoms.jitter();
         // A queue pair's packets stay in order.
         state.last_arrival = arrival.max(state.last_arrival);
-        self.queue.push(state.last_arrival, Event::Arrive(id));
+        self.queue
+            .push(state.last_arrival, Event::Arrive(id, op.next));
+        whole
     }
 
     /// Whether operation `id` is complete.
+    #[inline]
     pub(super) fn is_done(&self, id: u32) -> bool {
-        self.ops[id as usize].as_ref().is_some_and(|op| op.done)
+        self.ops[id as usize].done
     }
 
     /// Gives the completed operation's chain back.
+    #[inline]
     pub(super) fn collect(&mut self, id: u32) -> Chain {
-        let mut op = self.ops[id as usize].take().expect("in flight");
+        let op = &mut self.ops[id as usize];
         debug_assert!(op.done, "collected when complete");
         self.free_ops.push(id);
-        let chain = std::mem::take(&mut op.chain);
-        self.spare_ops.push(op);
-        chain
+        std::mem::take(&mut op.chain)
     }
 
     /// The operation's future was dropped: its verbs go on, its result is nobody's.
     pub(super) fn abandon(&mut self, id: u32) {
-        // Called by a destructor, also while a panic in the middle of an event unwinds.
-        let Some(op) = self.ops[id as usize].as_mut() else {
-            return;
-        };
+        let op = &mut self.ops[id as usize];
         op.orphan = true;
         if op.done {
-            self.ops[id as usize] = None;
-            self.free_ops.push(id);
+            self.forget(id);
         }
+    }
+
+    /// Nobody collects the completed operation.
+    fn forget(&mut self, id: u32) {
+        self.ops[id as usize].chain = Chain::new();
+        self.free_ops.push(id);
     }
 
     /// A chain's completion: the requester's receive engine, then the client. Returns the client to poll.
     pub(super) fn complete(&mut self, id: u32) -> Option<u32> {
-        let op = self.ops[id as usize].as_mut().expect("in flight");
-        let node = &mut self.nodes[usize::from(self.qps[op.qp as usize].from)];
+        let op = &mut self.ops[id as usize];
+        let state = &mut self.qps[op.qp as usize];
         // The pass's own time is in the event's time already. Waiting for the engine comes on top, once.
-        if op.response_at != Time::MAX {
-            let miss = node.miss;
-            let start = node.receive.enter(self.now, op.responses + miss) + miss;
-            op.response_at = Time::MAX;
+        if !op.taken {
+            op.taken = true;
+            let node = &mut self.nodes[usize::from(state.from)];
+            let hold = op.response_hold + node.miss;
+            let start = node.receive.enter(self.now, hold) + node.miss;
             if start > self.now {
                 self.queue.push(start, Event::Complete(id));
                 return None;
             }
         }
         op.done = true;
-        let (client, qp, orphan) = (op.client, op.qp, op.orphan);
-        if orphan {
-            self.ops[id as usize] = None;
-            self.free_ops.push(id);
-        }
-        if !self.qps[qp as usize].stalled {
+        if !state.stalled {
             // Otherwise a `Resume` of its own is scheduled for each.
-            self.forget_arrived(qp);
+            state.forget_arrived(self.now);
         }
-        (!orphan).then_some(client)
+        if op.orphan {
+            self.forget(id);
+            return None;
+        }
+        Some(op.client)
     }
 }

@@ -1,247 +1,227 @@
 //! The target's side of a verb: arrival, order of effects, the atomic unit, responses.
 
-use rand::RngExt;
-
-use super::memory::Reader;
+use super::costs::Costs;
+use super::freedoms::Freedoms;
+use super::memory::{Reader, Space};
+use super::node::{AtomicWindow, Node};
 use super::pending::{Interval, WordOrder};
-use super::queue::{Event, Time};
-use super::requester::{FIRST_BYTES, InFlight, SEGMENT_END};
+use super::queue::{Event, EventQueue, Time};
+use super::requester::{FIRST_BYTES, InFlight, QueuePair};
 use super::world::World;
-use crate::{LINE_BYTES, Op};
-
-/// A first-come-first-served stage of an RNIC.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stage {
-    pub(super) free_at: Time,
-}
-
-impl Stage {
-    /// Enters at `now` and holds the stage for `hold`; returns when service begins.
-    #[inline]
-    pub(super) fn enter(&mut self, now: Time, hold: Time) -> Time {
-        let start = now.max(self.free_at);
-        self.free_at = start + hold;
-        start
-    }
-}
-
-/// The part of an RNIC that executes atomics on one kind of memory.
-#[derive(Debug)]
-pub(super) struct AtomicUnit {
-    pub(super) all: Stage,
-    /// When it is done with an address, by a hash of it.
-    pub(super) addresses: Vec<Stage>,
-}
-
-impl AtomicUnit {
-    pub(super) fn new() -> Self {
-        Self {
-            all: Stage::default(),
-            addresses: vec![Stage::default(); ATOMIC_SLOTS],
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AtomicWindow {
-    pub(super) start: usize,
-    pub(super) op: u32,
-    pub(super) verb: u32,
-    pub(super) before: u64,
-    pub(super) changed: bool,
-}
-
-/// Entries of the table by which atomics of one address are serialised: 512 slots by the low bits of the
-/// address (published for ConnectX-6: Fusa; assumed for others).
-const ATOMIC_SLOTS: usize = 512;
-
-/// Logarithm of the entries of the table by which READs of one line are serialised: so many that two lines hardly
-/// ever share one.
-const READ_SLOT_BITS: u32 = 12;
-pub(super) const READ_SLOTS: usize = 1 << READ_SLOT_BITS;
-
-/// The entry of a READ at `start`. Pages lie at multiples of their size: low bits would make them share entries.
-fn read_slot(start: usize) -> usize {
-    let line = (start / LINE_BYTES) as u64;
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - READ_SLOT_BITS)) as usize
-}
+use crate::{GlobalAddr, Op, Verb};
 
 /// No pending access.
 const NO_ACCESS: u32 = u32::MAX;
 /// The access ends by an event of its own.
 const LANDS_ALONE: u32 = u32::MAX - 1;
 
+/// A chain in flight, and what it meets at its target.
+struct AtTarget<'a> {
+    id: u32,
+    now: Time,
+    op: &'a mut InFlight,
+    qp: &'a mut QueuePair,
+    node: &'a mut Node,
+    costs: &'a Costs,
+    freedoms: &'a mut Freedoms,
+    queue: &'a mut EventQueue,
+}
+
 impl World {
-    pub(super) fn arrive(&mut self, id: u32) {
-        let mut op = self.ops[id as usize].take().expect("in flight");
-        let begin = op.arrived;
-        let end = op.chain.verbs()[begin as usize..]
-            .iter()
-            .position(|verb| verb.note == SEGMENT_END);
-        op.arrived = begin + end.expect("the segment that was sent has an end") as u32 + 1;
-        for number in begin..op.arrived {
-            let verb = op.chain.verbs()[number as usize];
-            let bytes = verb.op.remote_bytes();
-            let inward = if let Op::Write { len } = verb.op {
-                len
-            } else {
-                0
-            };
-            let target = usize::from(verb.addr.node().0);
-            let space_index = usize::from(verb.addr.is_device());
-            let start = verb.addr.offset() as usize;
+    /// Operation `id` at its target.
+    #[inline]
+    fn at_target(&mut self, id: u32) -> AtTarget<'_> {
+        let op = &mut self.ops[id as usize];
+        let qp = &mut self.qps[op.qp as usize];
+        let node = &mut self.nodes[usize::from(qp.to)];
+        AtTarget {
+            id,
+            now: self.now,
+            op,
+            qp,
+            node,
+            costs: &self.costs,
+            freedoms: &mut self.freedoms,
+            queue: &mut self.queue,
+        }
+    }
+
+    /// A segment arrives: the verbs before `end` that have not.
+    #[inline]
+    pub(super) fn arrive(&mut self, id: u32, end: u16) {
+        self.at_target(id).arrive(end);
+    }
+
+    /// A long READ or an atomic begins to look at memory (hostile mode).
+    pub(super) fn look(&mut self, id: u32, number: u16) {
+        self.at_target(id).look(number);
+        self.wake_watchers(usize::from(self.qps[self.ops[id as usize].qp as usize].to));
+    }
+
+    /// A verb takes effect, and its response is sent.
+    #[inline]
+    pub(super) fn effect(&mut self, id: u32, number: u16) {
+        let mut at = self.at_target(id);
+        at.effect(number);
+        if at.node.has_woken() {
+            let node = usize::from(at.qp.to);
+            self.wake_watchers(node);
+            at = self.at_target(id);
+        }
+        at.respond(number);
+    }
+}
+
+impl AtTarget<'_> {
+    fn space(&mut self, addr: GlobalAddr) -> &mut Space {
+        &mut self.node.spaces[usize::from(addr.is_device())]
+    }
+
+    #[inline]
+    fn arrive(&mut self, end: u16) {
+        let begin = std::mem::replace(&mut self.op.arrived, end);
+        for number in begin..end {
+            let verb = self.op.chain.verbs()[usize::from(number)];
             // The segment's later verbs arrive behind the first by what the sender's engine took for each; the
             // receiving engine takes as long, so only the first can wait for its arrival.
-            let node = &mut self.nodes[target];
             let miss = if number == begin || self.costs.miss_each_verb {
-                node.miss
+                self.node.miss
             } else {
                 0
             };
-            let entered = node
-                .receive
-                .enter(self.now, self.costs.engine(inward) + miss);
+            let hold = self.costs.engine(verb.op.sent_bytes()) + miss;
+            let entered = self.node.receive.enter(self.now, hold);
             let received = entered + miss + self.costs.message;
-            if bytes as usize > FIRST_BYTES {
-                let rest = bytes as usize - FIRST_BYTES;
-                node.spaces[space_index].prefetch(start + FIRST_BYTES, rest);
+            let bytes = verb.op.remote_bytes() as usize;
+            if bytes > FIRST_BYTES {
+                let start = verb.addr.offset() as usize + FIRST_BYTES;
+                self.space(verb.addr).prefetch(start, bytes - FIRST_BYTES);
             }
-            let span = self.span(bytes);
-            let mut access = NO_ACCESS;
-            match verb.op {
-                Op::Write { .. } => {
-                    let late = self.hostile();
-                    let state = &mut self.qps[op.qp as usize];
-                    let begin = received.max(state.last_write);
-                    let seen = begin + span;
-                    let mut effect = seen;
-                    if self.config.hostile || bytes > 8 {
-                        let begin = (begin + late).max(state.last_write_cpu);
-                        let interval = Interval {
-                            begin,
-                            span,
-                            order: WordOrder::Ascending,
-                        };
-                        let word = verb.data_word();
-                        let payload =
-                            &bytemuck::cast_slice(&op.chain.data()[word..])[..bytes as usize];
-                        let space = &mut self.nodes[target].spaces[space_index];
-                        let (pending, landed) =
-                            space.begin_write(start, payload, interval, seen, op.qp);
-                        state.last_write_cpu = landed;
-                        if self.config.hostile && usize::from(state.from) != target {
-                            // Acknowledged, and seen by verbs, before the CPU sees it.
-                            let node = target as u32 * 2 + space_index as u32;
-                            self.queue.push(landed, Event::Land(node, pending));
-                            access = LANDS_ALONE;
-                        } else {
-                            // A loopback WRITE is visible to the host when it completes.
-                            effect = landed;
-                            access = pending;
-                        }
-                    }
-                    self.qps[op.qp as usize].last_write = effect;
-                    self.queue.push(effect, Event::Effect(id, number));
-                }
-                Op::Read { .. } => {
-                    let late = self.hostile();
-                    let order = self.word_order();
-                    let state = &mut self.qps[op.qp as usize];
-                    let mut begin = (received + self.costs.spaces[space_index].read + late)
-                        .max(state.last_write)
-                        .max(state.last_read)
-                        .max(state.last_atomic);
-                    if self.costs.read_address > 0 && space_index == 0 {
-                        begin = self.nodes[target].read_lines[read_slot(start)]
-                            .enter(begin, self.costs.read_address);
-                    }
-                    let interval = Interval { begin, span, order };
-                    state.last_read = interval.end();
-                    if bytes > 8 {
-                        let space = &mut self.nodes[target].spaces[space_index];
-                        access = space.begin_read(start, bytes as usize, interval, Reader::Nic);
-                        if self.config.hostile {
-                            self.queue.push(begin, Event::Look(id, number));
-                        }
-                    }
-                    self.queue.push(interval.end(), Event::Effect(id, number));
-                }
+            let (effect, access) = match verb.op {
+                Op::Write { len } => self.write_arrives(verb, len, received),
+                Op::Read { len } => self.read_arrives(number, verb.addr, len, received),
                 Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => {
-                    let late = self.hostile();
-                    let state = &mut self.qps[op.qp as usize];
-                    let costs = &self.costs.spaces[space_index];
-                    let ready = (received + costs.read + late)
-                        .max(state.last_write)
-                        .max(state.last_atomic)
-                        .max(state.next_atomic);
-                    let unit = &mut self.nodes[target].atomic_units[space_index];
-                    let atomic = costs.atomic(verb.op);
-                    // Who waits for its address does not keep the unit from others.
-                    let accepted = unit.all.enter(ready, costs.unit);
-                    let begin =
-                        unit.addresses[start / 8 % ATOMIC_SLOTS].enter(accepted, atomic.address);
-                    let done = begin + atomic.response;
-                    state.last_atomic = done;
-                    state.next_atomic = begin + self.costs.atomic_qp;
-                    if self.costs.atomics_block {
-                        let receive = &mut self.nodes[target].receive;
-                        receive.free_at = receive.free_at.max(done);
-                    }
-                    if self.config.hostile {
-                        self.queue.push(begin, Event::Look(id, number));
-                    }
-                    self.queue.push(done, Event::Effect(id, number));
+                    (self.atomic_arrives(number, verb, received), NO_ACCESS)
                 }
+            };
+            self.op.chain.verbs_mut()[usize::from(number)].note = access;
+            self.queue.push(effect, Event::Effect(self.id, number));
+        }
+    }
+
+    /// When a WRITE that the RNIC has received takes effect for verbs, and its pending access.
+    #[inline]
+    fn write_arrives(&mut self, verb: Verb, len: u32, received: Time) -> (Time, u32) {
+        let span = self.freedoms.span(self.costs, len);
+        let late = self.freedoms.late();
+        let begin = received.max(self.qp.last_write);
+        let seen = begin + span;
+        let (mut effect, mut access) = (seen, NO_ACCESS);
+        if self.freedoms.hostile || len > 8 {
+            let interval = Interval {
+                begin: (begin + late).max(self.qp.last_write_cpu),
+                span,
+                order: WordOrder::Ascending,
+            };
+            let data = &self.op.chain.data()[verb.data_word()..];
+            let payload = &bytemuck::cast_slice(data)[..len as usize];
+            let space = &mut self.node.spaces[usize::from(verb.addr.is_device())];
+            let start = verb.addr.offset() as usize;
+            let (pending, landed) = space.begin_write(start, payload, interval, seen, self.op.qp);
+            self.qp.last_write_cpu = landed;
+            if self.freedoms.hostile && self.qp.from != self.qp.to {
+                // Acknowledged, and seen by verbs, before the CPU sees it.
+                let memory = self.qp.to * 2 + u16::from(verb.addr.is_device());
+                self.queue.push(landed, Event::Land(pending, memory));
+                access = LANDS_ALONE;
+            } else {
+                // A loopback WRITE is visible to the host when it completes.
+                (effect, access) = (landed, pending);
             }
-            op.chain.verbs_mut()[number as usize].note = access;
         }
-        self.ops[id as usize] = Some(op);
+        self.qp.last_write = effect;
+        (effect, access)
     }
 
-    /// Over what time an access of `bytes` is spread.
-    pub(super) fn span(&mut self, bytes: u32) -> Time {
-        if bytes <= 8 {
-            0
-        } else if self.config.hostile {
-            self.upto(self.hostile_limit())
-        } else {
-            self.costs.transfer(bytes)
+    /// When a READ that the RNIC has received has been carried out, and its pending access.
+    #[inline]
+    fn read_arrives(
+        &mut self,
+        number: u16,
+        addr: GlobalAddr,
+        len: u32,
+        received: Time,
+    ) -> (Time, u32) {
+        let span = self.freedoms.span(self.costs, len);
+        let late = self.freedoms.late();
+        let order = self.freedoms.word_order();
+        let costs = &self.costs.spaces[usize::from(addr.is_device())];
+        let mut begin = (received + costs.read + late)
+            .max(self.qp.last_write)
+            .max(self.qp.last_read)
+            .max(self.qp.last_atomic);
+        if self.costs.read_address > 0 && !addr.is_device() {
+            let start = addr.offset() as usize;
+            begin = self.node.read_line(start, begin, self.costs.read_address);
         }
+        let interval = Interval { begin, span, order };
+        self.qp.last_read = interval.end();
+        let mut access = NO_ACCESS;
+        if len > 8 {
+            let start = addr.offset() as usize;
+            access = self
+                .space(addr)
+                .begin_read(start, len as usize, interval, Reader::Nic);
+            if self.freedoms.hostile {
+                self.queue.push(begin, Event::Look(self.id, number));
+            }
+        }
+        (interval.end(), access)
     }
 
-    pub(super) fn word_order(&mut self) -> WordOrder {
-        if !self.config.hostile {
-            return WordOrder::Ascending;
+    /// When an atomic that the RNIC has received has been carried out.
+    #[inline]
+    fn atomic_arrives(&mut self, number: u16, verb: Verb, received: Time) -> Time {
+        let late = self.freedoms.late();
+        let space = usize::from(verb.addr.is_device());
+        let costs = &self.costs.spaces[space];
+        let ready = (received + costs.read + late)
+            .max(self.qp.last_write)
+            .max(self.qp.last_atomic)
+            .max(self.qp.next_atomic);
+        let atomic = costs.atomic(verb.op);
+        let start = verb.addr.offset() as usize;
+        let node = &mut *self.node;
+        let begin = node.atomic_units[space].enter(start, ready, costs.unit, atomic.address);
+        let done = begin + atomic.response;
+        self.qp.last_atomic = done;
+        self.qp.next_atomic = begin + self.costs.atomic_qp;
+        if self.costs.atomics_block {
+            node.receive.free_at = node.receive.free_at.max(done);
         }
-        match self.faults.random_range(0..3u32) {
-            0 => WordOrder::Ascending,
-            1 => WordOrder::Descending,
-            _ => WordOrder::Scattered(self.faults.random()),
+        if self.freedoms.hostile {
+            self.queue.push(begin, Event::Look(self.id, number));
         }
+        done
     }
 
-    /// A long READ or an atomic begins to look at memory (hostile mode): what was acknowledged before is in
-    /// memory, as is what its own queue pair wrote before it, for everybody.
+    /// What was acknowledged before is in memory, as is what its own queue pair wrote before it, for everybody.
     ///
     /// An atomic reads its word; until its write, a CPU's change of that word is lost.
-    pub(super) fn look(&mut self, id: u32, number: u32) {
-        let op = self.ops[id as usize].as_ref().expect("in flight");
-        let (verb, qp) = (op.chain.verbs()[number as usize], op.qp);
-        let start = verb.addr.offset() as usize;
-        let len = verb.op.remote_bytes() as usize;
-        let target = usize::from(verb.addr.node().0);
-        let now = self.now;
-        for space in &mut self.nodes[target].spaces {
+    fn look(&mut self, number: u16) {
+        let (verb, qp) = (self.op.chain.verbs()[usize::from(number)], self.op.qp);
+        let (start, now) = (verb.addr.offset() as usize, self.now);
+        for space in &mut self.node.spaces {
             space.push_queue_pair(qp, now);
         }
-        self.space(verb.addr).settle(start, len, now, Reader::Nic);
-        self.wake_watchers(target);
+        let len = verb.op.remote_bytes() as usize;
+        let space = self.space(verb.addr);
+        space.settle(start, len, now, Reader::Nic);
         if verb.op.is_atomic() {
-            let before = self.space(verb.addr).word(start);
-            let node = &mut self.nodes[target];
-            node.atomics.push(AtomicWindow {
+            let before = space.word(start);
+            self.node.atomics.push(AtomicWindow {
                 start,
-                op: id,
+                op: self.id,
                 verb: number,
                 before,
                 changed: false,
@@ -249,52 +229,39 @@ impl World {
         }
     }
 
-    pub(super) fn effect(&mut self, id: u32, number: u32) {
-        let mut op = self.ops[id as usize].take().expect("in flight");
-        let verb = op.chain.verbs()[number as usize];
-        let target = usize::from(verb.addr.node().0);
-        let start = verb.addr.offset() as usize;
-        let len = verb.op.remote_bytes() as usize;
-        let word = verb.data_word();
-        let access = verb.note;
-        let now = self.now;
-        let qp = op.qp;
-        if self.config.hostile && !matches!(verb.op, Op::Write { .. }) {
-            // WRITE→READ and WRITE→atomic of a queue pair: the WRITEs are in memory first, for everybody.
-            for space in &mut self.nodes[target].spaces {
-                space.push_queue_pair(qp, now);
-            }
+    #[inline]
+    fn effect(&mut self, number: u16) {
+        if self.freedoms.hostile {
+            let verb = &self.op.chain.verbs()[usize::from(number)];
+            self.node.prepare(verb, self.op.qp, self.now);
         }
-        if self.config.hostile && matches!(verb.op, Op::Write { .. }) {
-            self.lose_atomics(target, start, len);
-        }
-        let space = &mut self.nodes[target].spaces[usize::from(verb.addr.is_device())];
+        let (verbs, data) = self.op.chain.parts_mut();
+        let verb = &verbs[usize::from(number)];
+        let data = &mut data[verb.data_word()..];
+        let (start, now) = (verb.addr.offset() as usize, self.now);
+        let space = &mut self.node.spaces[usize::from(verb.addr.is_device())];
         match verb.op {
-            Op::Write { .. } if access == LANDS_ALONE => {}
-            Op::Write { .. } if access != NO_ACCESS => space.end_write(access, now),
-            Op::Write { .. } => {
-                let payload = &bytemuck::cast_slice(&op.chain.data()[word..])[..len];
-                space.store(start, payload, now, Reader::Nic);
-            }
-            Op::Read { .. } => {
-                let out = &mut bytemuck::cast_slice_mut(&mut op.chain.data_mut()[word..])[..len];
-                if access == NO_ACCESS {
-                    space.copy(start, out, now, Reader::Nic);
-                } else {
-                    space.end_read(access, out);
+            Op::Write { len } => match verb.note {
+                NO_ACCESS => {
+                    let payload = &bytemuck::cast_slice(data)[..len as usize];
+                    space.store(start, payload, now, Reader::Nic);
+                }
+                LANDS_ALONE => {}
+                access => space.end_write(access, now),
+            },
+            Op::Read { len } => {
+                let out = &mut bytemuck::cast_slice_mut(data)[..len as usize];
+                match verb.note {
+                    NO_ACCESS => space.copy(start, out, now, Reader::Nic),
+                    access => space.end_read(access, out),
                 }
             }
             Op::Cas { .. } | Op::Faa { .. } | Op::Swap { .. } => {
                 let mut found = space.load(start, now, Reader::Nic);
-                let windows = &mut self.nodes[target].atomics;
-                if let Some(place) = windows
-                    .iter()
-                    .position(|window| (window.op, window.verb) == (id, number))
+                if self.freedoms.hostile
+                    && let Some(before) = self.node.close_atomic(self.id, number)
                 {
-                    let window = windows.swap_remove(place);
-                    if window.changed {
-                        found = window.before;
-                    }
+                    found = before;
                 }
                 let stored = match verb.op {
                     Op::Cas { expected, new } => (found == expected).then_some(new),
@@ -302,61 +269,54 @@ impl World {
                     Op::Swap { new } => Some(new),
                     Op::Read { .. } | Op::Write { .. } => None,
                 };
+                data[0] = found;
                 if let Some(value) = stored {
-                    let space = &mut self.nodes[target].spaces[usize::from(verb.addr.is_device())];
+                    let space = &mut self.node.spaces[usize::from(verb.addr.is_device())];
                     space.store(start, &value.to_ne_bytes(), now, Reader::Nic);
                 }
-                op.chain.data_mut()[word] = found;
             }
         }
-        self.wake_watchers(target);
-        self.respond(id, &mut op, number, verb.op);
-        self.ops[id as usize] = Some(op);
     }
 
     /// Sends a verb's response, and schedules the chain's completion when it was the last to take effect.
-    pub(super) fn respond(&mut self, id: u32, op: &mut InFlight, number: u32, verb: Op) {
-        let qp = op.qp;
-        let (from, to) = (self.qps[qp as usize].from, self.qps[qp as usize].to);
-        let last = number as usize + 1 == op.chain.verbs().len();
-        op.remaining -= 1;
+    #[inline]
+    fn respond(&mut self, number: u16) {
+        let verbs = self.op.chain.verbs();
+        let verb = verbs[usize::from(number)].op;
+        let last = usize::from(number) + 1 == verbs.len();
+        let costs = self.costs;
         // WRITEs within a chain are acknowledged with what follows them.
         let is_write = matches!(verb, Op::Write { .. });
-        let back = if let Op::Read { len } = verb { len } else { 0 };
         if !is_write || last {
-            let node = &mut self.nodes[usize::from(to)];
-            let miss = if last || self.costs.miss_each_verb {
-                node.miss
+            let miss = if last || costs.miss_each_verb {
+                self.node.miss
             } else {
                 0
             };
-            let hold = self.costs.engine(back);
-            op.responses += hold;
-            let entered = node.send.enter(self.now, hold + miss);
-            let wire = if from == to {
-                self.costs.loopback
-            } else {
-                self.costs.wire
-            };
-            let sent = entered + miss + self.costs.message;
-            let arrival = sent + wire + self.costs.read_bytes(back) + self.jitter();
-            let state = &mut self.qps[qp as usize];
-            let arrival = arrival.max(state.last_response);
-            state.last_response = arrival;
-            op.response_at = op.response_at.max(arrival);
+            let back = verb.returned_bytes();
+            let hold = costs.engine(back);
+            self.op.response_hold += hold;
+            let entered = self.node.send.enter(self.now, hold + miss);
+            let sent = entered + miss + costs.message;
+            let wire = costs.wire(self.qp.from == self.qp.to);
+            let arrival = sent + wire + costs.read_bytes(back) + self.freedoms.jitter();
+            let arrival = arrival.max(self.qp.last_response);
+            self.qp.last_response = arrival;
+            self.op.response_at = self.op.response_at.max(arrival);
             if !is_write {
                 // The requester's RNIC takes the response in one more engine pass.
-                let taken = arrival + self.costs.message;
-                state.responses.push_back((taken, verb.is_atomic()));
-                if state.stalled {
-                    self.queue.push(taken, Event::Resume(qp));
+                let taken = arrival + costs.message;
+                self.qp.responses.push_back((taken, verb.is_atomic()));
+                if self.qp.stalled {
+                    self.queue.push(taken, Event::Resume(self.op.qp));
                 }
             }
         }
-        if op.remaining == 0 {
+        self.op.remaining -= 1;
+        if self.op.remaining == 0 {
             // As with the doorbell, the completion's latency is put before the engine's pass.
-            let at = op.response_at + self.costs.message + self.costs.completion;
-            self.queue.push(at, Event::Complete(id));
+            let at = self.op.response_at + costs.message + costs.completion;
+            self.queue.push(at, Event::Complete(self.id));
         }
     }
 }

@@ -2,47 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::costs::Costs;
 use super::debt::Debt;
+use super::freedoms::Freedoms;
 use super::memory::Space;
-use super::queue::{CHAIN_LIMIT, Event, EventQueue, INDEX_LIMIT, Time, from_ns};
+use super::node::Node;
+use super::pending::WordOrder;
+use super::queue::{Event, EventQueue, Time};
 use super::requester::{InFlight, NO_QP, QueuePair};
-use super::target::{AtomicUnit, AtomicWindow, READ_SLOTS, Stage};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
     Chain, ClientId, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
 };
-
-/// Hostile mode: the longest time over which a long access is spread, by which an access that the contract
-/// does not order is late, and by which a WRITE reaches the CPU after its acknowledgement. A little more than a
-/// round trip, so that any two accesses of two clients can change places; jitter adds to it.
-const HOSTILE: Time = from_ns(3_000);
-
-/// A node: its RNIC and its memory.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) send: Stage,
-    pub(super) receive: Stage,
-    /// By kind of memory: host, device.
-    pub(super) atomic_units: [AtomicUnit; 2],
-    /// When a READ has left a line of host memory to the next, by a hash of the line; empty without such a limit.
-    pub(super) read_lines: Vec<Stage>,
-    /// Queue-pair ends used here in this window of time.
-    pub(super) active: u32,
-    /// Those of the window before.
-    pub(super) active_before: u32,
-    /// The window of time that `active` is of.
-    pub(super) window: u64,
-    /// What a miss of queue-pair state adds with that many of them.
-    pub(super) miss: Time,
-    pub(super) spaces: [Space; 2],
-    /// Words under an RNIC atomic between its read and its write (hostile mode): offset, operation, verb, and
-    /// whether a CPU or a WRITE has changed the word since.
-    pub(super) atomics: Vec<AtomicWindow>,
-}
 
 /// What a client waits for on a line of its own memory.
 #[derive(Clone, Copy, Debug)]
@@ -81,20 +55,17 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) qps: Vec<QueuePair>,
     pub(super) qp_of: Vec<Vec<u32>>,
-    /// In boxes, because an event takes its operation out to work on it, and puts it back.
-    pub(super) ops: Vec<Option<Box<InFlight>>>,
+    /// Operations, and places for them.
+    pub(super) ops: Vec<InFlight>,
     pub(super) free_ops: Vec<u32>,
-    /// Boxes of operations that are over.
-    #[allow(clippy::vec_box)] // They become operations again as they are.
-    pub(super) spare_ops: Vec<Box<InFlight>>,
     pub(super) clients: Vec<Client>,
     pub(super) threads: BTreeMap<(u16, u16), u32>,
-    pub(super) faults: Xoshiro256PlusPlus,
-    pub(super) stats: SimStats,
-    pub(super) sweeping: bool,
-    /// The window of time that queue pairs are counted in now, and its end.
+    pub(super) freedoms: Freedoms,
+    /// The window of time in which queue pairs are counted as active, and when it ends.
     pub(super) window: u64,
     pub(super) window_end: Time,
+    pub(super) stats: SimStats,
+    pub(super) sweeping: bool,
 }
 
 /// What an event asks the executor to do.
@@ -107,19 +78,15 @@ pub(super) enum Step {
     Horizon,
 }
 
-/// Nodes that event numbers have room for.
-pub(super) const NODE_LIMIT: u16 = (CHAIN_LIMIT / 2) as u16;
+/// Nodes that a simulation may have: more than anybody has measured. An event would have room for 32,768.
+pub(super) const NODE_LIMIT: u16 = 256;
+
 impl World {
     pub(super) fn new(config: &SimConfig, map: &MemoryMap) -> std::result::Result<Self, SimError> {
         if map.nodes() > NODE_LIMIT {
             return Err(SimError::TooManyNodes { nodes: map.nodes() });
         }
         let costs = Costs::new(&config.profile, config.hostile);
-        let read_lines = if costs.read_address > 0 {
-            READ_SLOTS
-        } else {
-            0
-        };
         let has = u64::from(config.profile.device_bytes.value);
         let mut nodes = Vec::new();
         for id in 0..map.nodes() {
@@ -142,21 +109,11 @@ impl World {
                     error,
                 })
             };
-            nodes.push(Node {
-                send: Stage::default(),
-                receive: Stage::default(),
-                atomic_units: [AtomicUnit::new(), AtomicUnit::new()],
-                read_lines: vec![Stage::default(); read_lines],
-                active: 0,
-                active_before: 0,
-                window: 0,
-                miss: 0,
-                spaces: [
-                    space(MemoryKind::Host, true)?,
-                    space(MemoryKind::Device, false)?,
-                ],
-                atomics: Vec::new(),
-            });
+            let spaces = [
+                space(MemoryKind::Host, true)?,
+                space(MemoryKind::Device, false)?,
+            ];
+            nodes.push(Node::new(spaces, &costs));
         }
         Ok(Self {
             now: 0,
@@ -169,14 +126,13 @@ impl World {
             qp_of: Vec::new(),
             ops: Vec::new(),
             free_ops: Vec::new(),
-            spare_ops: Vec::new(),
             clients: Vec::new(),
             threads: BTreeMap::new(),
-            faults: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ 0x6661_756c_7473),
-            stats: SimStats::default(),
-            sweeping: false,
+            freedoms: Freedoms::new(config),
             window: 0,
             window_end: 0,
+            stats: SimStats::default(),
+            sweeping: false,
         })
     }
 
@@ -196,7 +152,6 @@ impl World {
             "{node} does not exist"
         );
         let id = self.clients.len() as u32;
-        assert!(id < INDEX_LIMIT, "more clients than event numbers");
         let next_thread = self.threads.len() as u32;
         let thread_id = *self.threads.entry((node.0, thread)).or_insert(next_thread);
         if thread_id == next_thread {
@@ -223,29 +178,12 @@ impl World {
 
     /// A random time up to `max`, both ends included; no draw for 0.
     pub(super) fn upto(&mut self, max: Time) -> Time {
-        if max == 0 {
-            0
-        } else {
-            self.faults.random_range(0..=max)
-        }
+        self.freedoms.upto(max)
     }
 
-    /// Hostile mode's longest lateness: it grows with the jitter of a round trip, so that messages that are late
-    /// cannot outlast it.
-    pub(super) fn hostile_limit(&self) -> Time {
-        HOSTILE + 2 * from_ns(self.config.jitter_ns)
-    }
-
-    pub(super) fn hostile(&mut self) -> Time {
-        if self.config.hostile {
-            self.upto(self.hostile_limit())
-        } else {
-            0
-        }
-    }
-
-    pub(super) fn jitter(&mut self) -> Time {
-        self.upto(from_ns(self.config.jitter_ns))
+    /// In which order a long access reads its words.
+    pub(super) fn word_order(&mut self) -> WordOrder {
+        self.freedoms.word_order()
     }
 
     pub(super) fn space(&mut self, addr: GlobalAddr) -> &mut Space {
@@ -328,11 +266,23 @@ impl World {
         self.check(what, addr, words as u64 * 8, true)
     }
 
+    /// Checks the verbs of a chain that is not empty.
+    #[inline]
     pub(super) fn check_chain(&self, chain: &Chain) -> Result<()> {
-        debug_assert!(
-            chain.verbs().len() < CHAIN_LIMIT as usize,
-            "a chain's own limit"
-        );
+        let swaps = self.native_swap();
+        let node = chain
+            .node()
+            .and_then(|id| self.nodes.get(usize::from(id.0)));
+        if let Some(node) = node
+            && chain.verbs().iter().all(|verb| node.serves(verb, swaps))
+        {
+            return Ok(());
+        }
+        self.refuse_chain(chain)
+    }
+
+    #[cold]
+    fn refuse_chain(&self, chain: &Chain) -> Result<()> {
         for verb in chain.verbs() {
             let what = verb.op.name();
             self.check(
@@ -362,7 +312,7 @@ impl World {
     pub(super) fn step(&mut self) -> Step {
         loop {
             let Some((time, event)) = self.queue.pop_until(self.horizon) else {
-                if self.queue.len() == 0 {
+                if self.queue.is_empty() {
                     return Step::Idle;
                 }
                 self.now = self.now.max(self.horizon);
@@ -373,11 +323,11 @@ impl World {
             self.stats.events += 1;
             match event {
                 Event::Wake(client) => return Step::Poll(client),
-                Event::Arrive(op) => self.arrive(op),
+                Event::Arrive(op, end) => self.arrive(op, end),
                 Event::Effect(op, verb) => self.effect(op, verb),
                 Event::Look(op, verb) => self.look(op, verb),
-                Event::Land(node, access) => {
-                    let (node, space) = ((node / 2) as usize, (node % 2) as usize);
+                Event::Land(access, space) => {
+                    let (node, space) = (usize::from(space / 2), usize::from(space % 2));
                     let now = self.now;
                     self.nodes[node].spaces[space].end_write(access, now);
                     self.wake_watchers(node);
