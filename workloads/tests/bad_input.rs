@@ -63,8 +63,8 @@ fn unknown_names_are_told_what_exists() {
         &["--data-path", "cpu", "loopback", "both"],
     );
     refused(
-        &["bench", "--page-format", "sherman"],
-        &["--page-format", "sequence"],
+        &["bench", "--page-format", "versions"],
+        &["--page-format", "versions", "sequence", "sherman"],
     );
     refused(
         &["bench", "--qp-cache", "maybe"],
