@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::mix::{Mix, Operation};
 use crate::report::{Class, RunRow};
+use crate::settings::choice::path_name;
 
 /// Verbs an insert, on average over all of a run's inserts: those of warm-up and cool-down included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -75,10 +76,11 @@ pub fn inserts_text(rows: &[RunRow]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{}, {}: verbs an insert {:.2}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
+            "{}, {}, local page data by {}: verbs an insert {:.2}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
              {} added, {} replaced, {} splits",
             row.lock,
             row.distribution,
+            path_name(row.data_path),
             verbs.total,
             verbs.read,
             verbs.write_back,
