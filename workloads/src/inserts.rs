@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::mix::{Mix, Operation};
 use crate::report::{Class, RunRow};
 use crate::settings::choice::path_name;
+use crate::table::NOTHING;
 
 /// Verbs an insert, on average over all of a run's inserts: those of warm-up and cool-down included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,8 +25,9 @@ pub struct InsertVerbs {
     pub split: f64,
     /// Finding the leaf: inner pages that the cache did not have, and pages that it led astray to.
     pub stale_cache: f64,
-    /// Everything that is told above.
-    pub total: f64,
+    /// Everything that is told above; only where the lock's verbs are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
     /// Locks taken.
     pub locks_taken: f64,
     /// Keys that were added.
@@ -54,7 +56,7 @@ impl InsertVerbs {
             write_back: each(leaf.writes),
             split: each(split.total()),
             stale_cache: each(way.total()),
-            total: lock.unwrap_or(0.0) + each(of_tree),
+            total: lock.map(|lock| lock + each(of_tree)),
             locks_taken: each(leaf.locks + split.locks + way.locks),
             added: growth.added,
             replaced: growth.replaced,
@@ -70,18 +72,16 @@ pub fn inserts_text(rows: &[RunRow]) -> String {
         let Some(verbs) = row.verbs_per_insert else {
             continue;
         };
-        let lock = verbs
-            .lock
-            .map_or_else(|| "–".to_owned(), |lock| format!("{lock:.2}"));
+        let [total, lock] = [verbs.total, verbs.lock]
+            .map(|verbs| verbs.map_or_else(|| NOTHING.to_owned(), |verbs| format!("{verbs:.2}")));
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{}, {}, local page data by {}: verbs an insert {:.2}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
+            "{}, {}, local page data by {}: verbs an insert {total}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
              {} added, {} replaced, {} splits",
             row.lock,
             row.distribution,
             path_name(row.data_path),
-            verbs.total,
             verbs.read,
             verbs.write_back,
             verbs.split,
@@ -117,10 +117,10 @@ mod tests {
             (Some(2.0), 1.0, 2.0)
         );
         assert_eq!((verbs.split, verbs.stale_cache), (0.5, 0.1));
-        assert!((verbs.total - 5.6).abs() < 1e-9 && (verbs.locks_taken - 1.1).abs() < 1e-9);
+        assert_eq!((verbs.total, verbs.locks_taken), (Some(5.6), 1.1));
         let mixed: Mix = "insert:50,get:50".parse().expect("a mix");
         let verbs = InsertVerbs::of(&growth, 56, &mixed).expect("inserts");
-        assert_eq!(verbs.lock, None);
+        assert_eq!((verbs.lock, verbs.total), (None, None));
         assert_eq!(InsertVerbs::of(&GrowthStats::default(), 9, &only), None);
     }
 }

@@ -10,7 +10,7 @@ use crate::report::RunRow;
 use crate::settings::choice::path_name;
 
 /// What stands where there are too few samples.
-const NOTHING: &str = "–";
+pub(crate) const NOTHING: &str = "–";
 
 /// Microseconds with three significant digits: `0.760`, `44.2`, `1410`.
 pub fn us_text(ns: u64) -> String {

@@ -11,7 +11,10 @@ const MAX_HITS: Time = from_ns(100);
 /// Cache hits, and CPU time without memory access that is short enough, are *folded*: the accesses happen now, and
 /// what they cost passes with the next access that misses, the next copy or the next post. Between two of these
 /// a core's hits thus happen at one instant, early by what is owed. Nobody can tell when within a core's own cache
-/// something happened; who takes the line away from it meanwhile finds it changed by up to that time too early.
+/// something happened; who takes the line away from it meanwhile finds it changed by up to that time too early. A post
+/// enters its RNIC's send engine early by what is owed, though its message arrives when it should; where a thread
+/// has several clients, whose posts share queue pairs, what is owed passes before the post instead. While a client
+/// waits for a line, what it owes passes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Debt {
     owed: Time,
@@ -53,6 +56,15 @@ impl Debt {
             self.limit += cost;
         }
         defers
+    }
+
+    /// `time` has passed while the client waited: less is owed.
+    #[inline]
+    pub(super) fn run_down(&mut self, time: Time) {
+        *self = Self {
+            owed: self.owed.saturating_sub(time),
+            ..Self::NONE
+        };
     }
 
     /// What is owed, which passes now.

@@ -226,6 +226,11 @@ impl Endpoint for SimEndpoint {
         if chain.is_empty() {
             return Ok(());
         }
+        let owed = self.world.borrow_mut().owed_before_post(self.client);
+        if owed > 0 {
+            let delay = self.pass(&mut self.world.borrow_mut(), owed);
+            delay.await;
+        }
         let op = {
             let mut world = self.world.borrow_mut();
             let op = world.post(self.client, chain)?;
@@ -403,7 +408,9 @@ impl Endpoint for SimEndpoint {
                 if predicate(&line[..count]) {
                     return Ok(line);
                 }
-                let now = world.now;
+                // The wait begins when what the client owes has passed.
+                let owed = world.clients[self.client as usize].debt.owed();
+                let now = world.now + owed;
                 let since = *since.get_or_insert(now);
                 // No time passes between looking and watching: no change is missed.
                 world.watch(self.client, addr);
@@ -419,17 +426,19 @@ impl Endpoint for SimEndpoint {
                     armed: true,
                 }
             };
+            let watched_at = self.world.borrow().now;
             watch.await;
             let mut world = self.world.borrow_mut();
             let now = world.now;
             let client = &mut world.clients[self.client as usize];
+            client.debt.run_down(now - watched_at);
             reported |= client
                 .waiting
                 .take()
                 .is_some_and(|waiting| waiting.reported);
             if std::mem::take(&mut client.timed_out) {
                 world.unwatch(self.client, addr);
-                let waited_ns = (now - since.unwrap_or(now)) / 1000;
+                let waited_ns = now.saturating_sub(since.unwrap_or(now)) / 1000;
                 return Err(ErrorKind::WaitLimit {
                     what: wait.what,
                     addr: wait.addr,

@@ -213,7 +213,7 @@ impl World {
                 continue;
             };
             any = true;
-            let waited = now - waiting.since;
+            let waited = now.saturating_sub(waiting.since);
             if waited > from_ns(waits.limit_ns) && !client.woken {
                 client.timed_out = true;
                 client.woken = true;

@@ -233,12 +233,7 @@ impl Space {
         if self.crowded(start, bytes.len(), |counts| counts.reads) {
             self.capture(start, bytes.len(), at);
         }
-        let memory = &mut self.memory[start..start + bytes.len()];
-        match (<&mut [u8; 8]>::try_from(&mut *memory), bytes.first_chunk()) {
-            // Nearly always, and then without a call.
-            (Ok(word), Some(bytes)) => *word = *bytes,
-            _ => memory.copy_from_slice(bytes),
-        }
+        self.memory[start..start + bytes.len()].copy_from_slice(bytes);
         let first = start / LINE_BYTES;
         let last = (start + bytes.len() - 1) / LINE_BYTES;
         for line in first..=last {

@@ -93,7 +93,8 @@ pub(super) struct InFlight {
     pub(super) orphan: bool,
 }
 
-/// How much of what a verb accesses is brought near when it is sent.
+/// How much of what a verb accesses is brought near when it is sent: half of the default page. Of 16 lines at once some
+/// wait for others, since a core has about as many misses outstanding.
 pub(super) const FIRST_BYTES: usize = 512;
 
 /// No queue pair yet.
@@ -212,7 +213,7 @@ impl World {
             }
             count += 1;
             hold += costs.engine(verb.op.sent_bytes());
-            // Its first lines now, the rest when it arrives: a core has only so many misses outstanding.
+            // Its first lines now, the rest when it arrives.
             let memory = usize::from(verb.addr.is_device());
             let space = &self.nodes[usize::from(state.to)].spaces[memory];
             let bytes = (verb.op.remote_bytes() as usize).min(FIRST_BYTES);

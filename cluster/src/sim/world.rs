@@ -60,6 +60,8 @@ pub(super) struct World {
     pub(super) free_ops: Vec<u32>,
     pub(super) clients: Vec<Client>,
     pub(super) threads: BTreeMap<(u16, u16), u32>,
+    /// How many clients each thread has.
+    pub(super) clients_of: Vec<u32>,
     pub(super) freedoms: Freedoms,
     /// The window of time in which queue pairs are counted as active, and when it ends.
     pub(super) window: u64,
@@ -128,6 +130,7 @@ impl World {
             free_ops: Vec::new(),
             clients: Vec::new(),
             threads: BTreeMap::new(),
+            clients_of: Vec::new(),
             freedoms: Freedoms::new(config),
             window: 0,
             window_end: 0,
@@ -156,7 +159,9 @@ impl World {
         let thread_id = *self.threads.entry((node.0, thread)).or_insert(next_thread);
         if thread_id == next_thread {
             self.qp_of.push(vec![NO_QP; self.nodes.len()]);
+            self.clients_of.push(0);
         }
+        self.clients_of[thread_id as usize] += 1;
         self.clients.push(Client {
             node: node.0,
             thread: thread_id,
@@ -184,6 +189,17 @@ impl World {
     /// In which order a long access reads its words.
     pub(super) fn word_order(&mut self) -> WordOrder {
         self.freedoms.word_order()
+    }
+
+    /// What has to pass before the client posts: what it owes, where its queue pairs are others' as well.
+    #[inline]
+    pub(super) fn owed_before_post(&mut self, client: u32) -> Time {
+        let client = &mut self.clients[client as usize];
+        if self.clients_of[client.thread as usize] > 1 {
+            client.debt.settle()
+        } else {
+            0
+        }
     }
 
     pub(super) fn space(&mut self, addr: GlobalAddr) -> &mut Space {
