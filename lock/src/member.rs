@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, Mark};
 
 use crate::monitor::Moment;
-use crate::{Error, ErrorKind, Monitor, Result};
+use crate::{Cohort, Error, ErrorKind, Monitor, Result};
 
 /// A client of a lock, shared by its protocol and its guards.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Member {
     }
 }
 
-/// Tells the monitor, if there is one, what a client does to one lock.
+/// Tells the monitor, if there is one, and the fabric's trace what a client does to one lock.
 pub(crate) struct Watch<'a, E> {
     member: &'a Member,
     ep: &'a E,
@@ -102,6 +102,28 @@ pub(crate) struct Watch<'a, E> {
 }
 
 impl<E: Endpoint> Watch<'_, E> {
+    /// The client's acquire begins. The monitor is told by the protocol, when others can see the request.
+    #[inline(always)]
+    pub(crate) fn asks(&self) {
+        self.ep.mark(Mark::Requested { lock: self.lock });
+    }
+
+    /// The client knows that it holds the lock.
+    #[inline(always)]
+    pub(crate) fn granted(&self, cohort: Cohort) -> Result<()> {
+        self.tell(|monitor, at| monitor.granted(at, cohort))?;
+        self.ep.mark(Mark::Granted { lock: self.lock });
+        Ok(())
+    }
+
+    /// The holder is about to take the first step that can let the next one in.
+    #[inline(always)]
+    pub(crate) fn released(&self) -> Result<()> {
+        self.tell(|monitor, at| monitor.released(at))?;
+        self.ep.mark(Mark::Released { lock: self.lock });
+        Ok(())
+    }
+
     /// Tells it at the present instant. Without a monitor nothing is told and nothing is known.
     #[inline(always)] // As what it tells.
     pub(crate) fn tell<T: Default>(
