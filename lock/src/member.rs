@@ -111,7 +111,10 @@ impl<E: Endpoint> Watch<'_, E> {
     /// The client knows that it holds the lock.
     #[inline(always)]
     pub(crate) fn granted(&self, cohort: Cohort) -> Result<()> {
-        self.tell(|monitor, at| monitor.granted(at, cohort))?;
+        // Not by `tell`: its closure would be a function of its own.
+        if let Some(monitor) = &self.member.monitor {
+            monitor.granted(self.moment(), cohort)?;
+        }
         self.ep.mark(Mark::Granted { lock: self.lock });
         Ok(())
     }
@@ -119,26 +122,30 @@ impl<E: Endpoint> Watch<'_, E> {
     /// The holder is about to take the first step that can let the next one in.
     #[inline(always)]
     pub(crate) fn released(&self) -> Result<()> {
-        self.tell(|monitor, at| monitor.released(at))?;
+        if let Some(monitor) = &self.member.monitor {
+            monitor.released(self.moment())?;
+        }
         self.ep.mark(Mark::Released { lock: self.lock });
         Ok(())
     }
 
-    /// Tells it at the present instant. Without a monitor nothing is told and nothing is known.
+    #[inline(always)]
+    fn moment(&self) -> Moment {
+        Moment {
+            lock: self.lock,
+            client: self.member.client,
+            now_ns: self.ep.now(),
+        }
+    }
+
+    /// Tells the monitor at the present instant. Without a monitor nothing is told and nothing is known.
     #[inline(always)] // As what it tells.
     pub(crate) fn tell<T: Default>(
         &self,
         tell: impl FnOnce(&Monitor, Moment) -> Result<T>,
     ) -> Result<T> {
         match &self.member.monitor {
-            Some(monitor) => {
-                let at = Moment {
-                    lock: self.lock,
-                    client: self.member.client,
-                    now_ns: self.ep.now(),
-                };
-                tell(monitor, at)
-            }
+            Some(monitor) => tell(monitor, self.moment()),
             None => Ok(T::default()),
         }
     }

@@ -363,6 +363,8 @@ impl<'a> RunPlan<'a> {
 
     /// Runs the event loop in slices, so that progress can be shown and trouble be seen. Returns
     /// the wall-clock time of the event loop alone.
+    // The event loop becomes a part of this. On its own it keeps its registers whatever its caller does beside it.
+    #[inline(never)]
     fn watch(
         &self,
         sim: &mut Sim,

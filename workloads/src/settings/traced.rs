@@ -8,7 +8,7 @@ use super::value::Place;
 use crate::error::{Failure, Result};
 use crate::run::nanos;
 
-/// How much is traced where nothing is said: some megabytes of the largest of the paper's clusters.
+/// How much is traced where nothing is said: about 2 MB of the paper's cluster.
 const LENGTH: Duration = Duration::from_millis(1);
 
 /// A trace that is asked for.
