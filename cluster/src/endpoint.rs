@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Chain, ClientId, ErrorKind, GlobalAddr, NodeId, Result};
+use crate::{Chain, ClientId, ErrorKind, GlobalAddr, Mark, NodeId, Result};
 
 /// What a fabric offers beyond READ, WRITE, CAS and FAA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +119,12 @@ pub trait Endpoint {
     /// bring them near meanwhile. Costs no time on the fabric's clock and never fails.
     fn hint(&self, addr: GlobalAddr, bytes: usize) {
         let _ = (addr, bytes);
+    }
+
+    /// Tells the fabric's trace, if there is one, what this client does. Costs no time on the fabric's clock and
+    /// never fails.
+    fn mark(&self, mark: Mark) {
+        let _ = mark;
     }
 
     /// Waits until `predicate` holds for the `count` words at `addr`, which lie in one line of the own node's

@@ -35,6 +35,7 @@ mod error;
 mod memory_map;
 mod prefetch;
 pub mod sim;
+mod trace;
 mod verb;
 
 pub use addr::{ClientId, GlobalAddr, LINE_BYTES, NodeId};
@@ -43,4 +44,5 @@ pub use endpoint::{Capabilities, Endpoint, Line, PollBackoff, WaitBounds, WaitFo
 pub use error::{Error, ErrorKind, Result};
 pub use memory_map::{MemoryKind, MemoryMap};
 pub use prefetch::prefetch;
+pub use trace::{Mark, TraceSink};
 pub use verb::{Chain, Op, Slot, Verb};

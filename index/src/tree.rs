@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 pub use stats::{GrowthStats, TreeStats, Verbs};
 
-use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, LINE_BYTES};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, LINE_BYTES, Mark};
 use dmtree_lock::{DataPath, LockProtocol, LockTable, WriteBack};
 
 use crate::cache::{Foresight, Hit};
@@ -271,6 +271,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
         let mut at = self.descend(&mut walk, 0).await?;
         loop {
             self.meta.check(at.page)?;
+            self.ep.mark(Mark::Guards { page: at.page });
             let guard = self
                 .lock
                 .acquire(&self.ep, self.locks.lock_of(at.page))

@@ -199,9 +199,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
         } else {
             self.lead(ep, lock).await?
         };
-        self.member
-            .watch(ep, lock)
-            .tell(|monitor, at| monitor.granted(at, cohort))?;
+        self.member.watch(ep, lock).granted(cohort)?;
         let Place { mut held, me, .. } = place;
         held.granted();
         Ok(AlockGuard { held, me, budget })
@@ -230,7 +228,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
         let mut next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
         let late = sabotaged!(self.member, AlockHandoverBeforeWriteBack) && !next.is_null();
         if next.is_null() {
-            watch.tell(|monitor, at| monitor.released(at))?;
+            watch.released()?;
             let mut steps = Steps::new(ep, lock);
             // Invariant 6, in one chain: WRITE→atomic is ordered.
             steps.write_back(write_back, lock).await?;
@@ -255,7 +253,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
                 let flush = !sabotaged!(self.member, HandoverUnflushed);
                 write_back.complete(ep, lock, flush).await?;
             }
-            watch.tell(|monitor, at| monitor.released(at))?;
+            watch.released()?;
         }
         watch.tell(|monitor, at| monitor.behind_is_done(at, me))?;
         let loan = watch.tell(|monitor, at| monitor.learned(at, me, next))?;

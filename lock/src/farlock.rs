@@ -325,7 +325,7 @@ impl Farlock {
             })
             .await?;
         }
-        watch.tell(|monitor, at| monitor.granted(at, Cohort::of(ep.node(), lock)))?;
+        watch.granted(Cohort::of(ep.node(), lock))?;
         let Place { mut held, me, .. } = place;
         held.granted();
         Ok(FarlockGuard { held, me, ticket })
@@ -460,7 +460,7 @@ impl<E: Endpoint> LockProtocol<E> for Farlock {
             // Invariant 7.
             steps.write_back(write_back, lock).await?;
         }
-        watch.tell(|monitor, at| monitor.released(at))?;
+        watch.released()?;
         steps
             .write(lock.word(TICKET_OWNER), ticket + 1, Ordering::Release)
             .await?;

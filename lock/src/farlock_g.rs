@@ -284,7 +284,7 @@ impl FarlockG {
                 .await?;
             steps.run().await?;
         }
-        watch.tell(|monitor, at| monitor.released(at))?;
+        watch.released()?;
         let hasty = sabotaged!(self.member(), FarlockGNoReleaseHandshake);
         self.basic.hand_over(ep, lock, me, heir, hasty).await?;
         if late {

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use dmtree_cluster::{ClientId, Endpoint, GlobalAddr};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, Mark};
 
 use crate::monitor::Moment;
-use crate::{Error, ErrorKind, Monitor, Result};
+use crate::{Cohort, Error, ErrorKind, Monitor, Result};
 
 /// A client of a lock, shared by its protocol and its guards.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Member {
     }
 }
 
-/// Tells the monitor, if there is one, what a client does to one lock.
+/// Tells the monitor, if there is one, and the fabric's trace what a client does to one lock.
 pub(crate) struct Watch<'a, E> {
     member: &'a Member,
     ep: &'a E,
@@ -102,21 +102,50 @@ pub(crate) struct Watch<'a, E> {
 }
 
 impl<E: Endpoint> Watch<'_, E> {
-    /// Tells it at the present instant. Without a monitor nothing is told and nothing is known.
+    /// The client's acquire begins. The monitor is told by the protocol, when others can see the request.
+    #[inline(always)]
+    pub(crate) fn asks(&self) {
+        self.ep.mark(Mark::Requested { lock: self.lock });
+    }
+
+    /// The client knows that it holds the lock.
+    #[inline(always)]
+    pub(crate) fn granted(&self, cohort: Cohort) -> Result<()> {
+        // Not by `tell`: its closure would be a function of its own.
+        if let Some(monitor) = &self.member.monitor {
+            monitor.granted(self.moment(), cohort)?;
+        }
+        self.ep.mark(Mark::Granted { lock: self.lock });
+        Ok(())
+    }
+
+    /// The holder is about to take the first step that can let the next one in.
+    #[inline(always)]
+    pub(crate) fn released(&self) -> Result<()> {
+        if let Some(monitor) = &self.member.monitor {
+            monitor.released(self.moment())?;
+        }
+        self.ep.mark(Mark::Released { lock: self.lock });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn moment(&self) -> Moment {
+        Moment {
+            lock: self.lock,
+            client: self.member.client,
+            now_ns: self.ep.now(),
+        }
+    }
+
+    /// Tells the monitor at the present instant. Without a monitor nothing is told and nothing is known.
     #[inline(always)] // As what it tells.
     pub(crate) fn tell<T: Default>(
         &self,
         tell: impl FnOnce(&Monitor, Moment) -> Result<T>,
     ) -> Result<T> {
         match &self.member.monitor {
-            Some(monitor) => {
-                let at = Moment {
-                    lock: self.lock,
-                    client: self.member.client,
-                    now_ns: self.ep.now(),
-                };
-                tell(monitor, at)
-            }
+            Some(monitor) => tell(monitor, self.moment()),
             None => Ok(T::default()),
         }
     }

@@ -34,11 +34,12 @@ pub(crate) async fn join<E: Endpoint, const N: usize>(
     tail: GlobalAddr,
     initial: [u64; N],
 ) -> Result<Place> {
+    let watch = member.watch(ep, lock);
+    watch.asks();
     let me = pool.next()?;
     ep.store_words(me, &initial).await?;
     pool.take();
     let held = Held::arm(member, lock);
-    let watch = member.watch(ep, lock);
     watch.tell(|monitor, at| {
         monitor.requested(at, Cohort::of(ep.node(), lock))?;
         monitor.linked(at, me)

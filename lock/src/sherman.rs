@@ -134,6 +134,7 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
         let tier = self.tier(lock);
+        watch.asks();
         let mut held = Held::arm(&self.member, lock);
         watch.tell(|monitor, at| monitor.requested(at, cohort))?;
         // Invariant 2.
@@ -153,7 +154,7 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
                 patience.check(ep)?;
             }
         }
-        watch.tell(|monitor, at| monitor.granted(at, cohort))?;
+        watch.granted(cohort)?;
         held.granted();
         Ok(ShermanGuard {
             held,
@@ -190,7 +191,7 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
                 let flush = !sabotaged!(self.member, HandoverUnflushed);
                 write_back.complete(ep, lock, flush).await?;
             }
-            watch.tell(|monitor, at| monitor.released(at))?;
+            watch.released()?;
             tier.pass(ep, ticket, handovers.saturating_add(1)).await?;
             if late {
                 write_back.complete(ep, lock, true).await?;
@@ -206,7 +207,7 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
                 chain.fence();
             }
             chain.write_words(lock, &[0]);
-            watch.tell(|monitor, at| monitor.released(at))?;
+            watch.released()?;
             let outcome = ep.execute(&mut chain).await;
             ep.put_chain(chain);
             outcome?;

@@ -1,7 +1,7 @@
 //! Result files: checked before the work, written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Failure, Result};
@@ -53,27 +53,76 @@ pub(crate) fn check_directory(flag: &str, place: &Place) -> Result<()> {
 /// # Errors
 /// [`Failure::Work`] naming the file and what is wrong, a full disk for example.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let fail =
-        |error: io::Error| Failure::Work(format!("cannot write {}: {error}", path.display()));
-    // Renaming onto a device or a pipe would replace it.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let mut file = OpenOptions::new().write(true).open(path).map_err(fail)?;
-        return file.write_all(text.as_bytes()).map_err(fail);
-    }
-    let path = &resolved(path);
-    let part = beside(path);
     let written = (|| {
-        let mut file = File::create(&part)?;
+        let mut file = Growing::create(path)?;
         file.write_all(text.as_bytes())?;
-        // Without this a full disk may show only after the rename.
-        file.sync_all()?;
-        fs::rename(&part, path)
+        file.finish()
     })();
-    written.map_err(|error| {
-        // It may not exist; the error that matters is the first one.
-        let _ = fs::remove_file(&part);
-        fail(error)
-    })
+    written.map_err(|error| cannot_write(path, &error))
+}
+
+/// That `path` could not be written.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Work(format!("cannot write {}: {error}", path.display()))
+}
+
+/// A file that is written bit by bit, under a name of its own until it is whole; dropped before, nothing is left of
+/// it. A device or a pipe is written to directly.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    file: BufWriter<File>,
+    /// The name meanwhile and the one in the end; none once it is whole, and for a device.
+    part: Option<(PathBuf, PathBuf)>,
+}
+
+impl Growing {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        // Renaming onto a device or a pipe would replace it.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            let file = OpenOptions::new().write(true).open(path)?;
+            return Ok(Self {
+                file: BufWriter::new(file),
+                part: None,
+            });
+        }
+        let path = resolved(path);
+        let part = beside(&path);
+        Ok(Self {
+            file: BufWriter::new(File::create(&part)?),
+            part: Some((part, path)),
+        })
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        if let Some((part, path)) = &self.part {
+            // Without this a full disk may show only after the rename.
+            self.file.get_ref().sync_all()?;
+            fs::rename(part, path)?;
+        }
+        self.part = None;
+        Ok(())
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if let Some((part, _)) = &self.part {
+            // What went wrong is told already.
+            let _ = fs::remove_file(part);
+        }
+    }
 }
 
 /// What `path` stands for when it is a link: a rename would replace the link, not the file.
@@ -153,6 +202,20 @@ mod tests {
         );
         check_directory("--out", &place(&dir.path().join("a/b"))).unwrap();
         assert!(dir.path().join("a/b").is_dir());
+    }
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.json");
+        fs::write(&path, "old").unwrap();
+        let mut file = Growing::create(&path).unwrap();
+        file.write_all(&[b'x'; 100_000]).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "beside it");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        drop(file);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }
 
     #[cfg(unix)]

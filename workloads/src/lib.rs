@@ -38,6 +38,7 @@ pub mod run;
 pub mod settings;
 pub mod sweep;
 pub mod table;
+pub mod trace;
 
 pub use error::{Failure, Result};
 pub use progress::Progress;

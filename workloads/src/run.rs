@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
 use crate::sweep::Abandon;
+use crate::trace::{About, Place, Trace, TraceSummary};
 
 /// The node that is memory server and compute server.
 const SERVER: NodeId = NodeId(0);
@@ -108,6 +109,8 @@ pub struct RunOutcome {
     pub event_loop: Duration,
     /// Wall-clock time that the bulk load took.
     pub load: Duration,
+    /// What was traced, or why it could not be written; none when it was not asked for.
+    pub trace: Option<Result<TraceSummary>>,
 }
 
 /// A run whose memory is laid out and not yet allocated.
@@ -203,8 +206,17 @@ impl<'a> RunPlan<'a> {
             nanos(settings.warmup),
             nanos(settings.window),
         );
+        let trace = self.trace(&mut sim)?;
         self.spawn_clients(&mut sim, &loaded, &monitor, &outcome, schedule);
-        let event_loop = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon)?;
+        let watched = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon);
+        let trace = trace.map(|trace| trace.finish(sim.now_ns() * 1000, &self.about()));
+        let event_loop = match (watched, &trace) {
+            // What led to a failure is worth having.
+            (Err(Failure::Work(why)), Some(Ok(trace))) => {
+                return Err(Failure::Work(format!("{why}\n{}", trace.text().trim_end())));
+            }
+            (watched, _) => watched?,
+        };
         let (local, remote) = outcome.latencies();
         let stats = sim.stats();
         let verbs_a_second = stats.verbs as f64 / event_loop.as_secs_f64();
@@ -225,7 +237,40 @@ impl<'a> RunPlan<'a> {
             verbs: stats.verbs,
             event_loop,
             load,
+            trace,
         })
+    }
+
+    /// Begins the trace that is asked for.
+    fn trace(&self, sim: &mut Sim) -> Result<Option<Trace>> {
+        let Some(wanted) = &self.settings.trace else {
+            return Ok(None);
+        };
+        let coroutines = self.settings.coroutines;
+        let places = client_places(self.settings)
+            .enumerate()
+            .map(|(number, (node, thread))| Place {
+                node,
+                thread,
+                coroutine: (coroutines > 1).then_some((number % usize::from(coroutines)) as u16),
+            });
+        let from = (sim.now_ns() + nanos(wanted.from)) * 1000;
+        let window = from..from + nanos(wanted.length) * 1000;
+        let trace = Trace::create(wanted.place.path(), places, SERVER, window)?;
+        sim.trace(trace.sink());
+        Ok(Some(trace))
+    }
+
+    /// What a trace says of this run.
+    fn about(&self) -> About {
+        About {
+            program: "dmtree",
+            version: env!("CARGO_PKG_VERSION"),
+            run: self.spec.title(),
+            profile: self.settings.profile.name,
+            seed: self.settings.seed,
+            time: "virtual",
+        }
     }
 
     /// Operations count where they begin and are all waited for; so a window that is not long against them counts
@@ -318,6 +363,8 @@ impl<'a> RunPlan<'a> {
 
     /// Runs the event loop in slices, so that progress can be shown and trouble be seen. Returns
     /// the wall-clock time of the event loop alone.
+    // The event loop becomes a part of this. On its own it keeps its registers whatever its caller does beside it.
+    #[inline(never)]
     fn watch(
         &self,
         sim: &mut Sim,
@@ -424,6 +471,6 @@ fn client_places(settings: &Settings) -> impl Iterator<Item = (NodeId, u16)> {
 }
 
 /// Settings are bounded far below 2^64 ns.
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

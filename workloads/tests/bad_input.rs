@@ -190,7 +190,7 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
     let below = below.to_str().unwrap();
     // A run that would take minutes: the refusal comes first.
     let long = ["--seconds", "100", "--keys", "1k"];
-    for flag in ["--out", "--json", "--csv"] {
+    for flag in ["--out", "--json", "--csv", "--trace"] {
         refused(
             &[&["bench", flag, below][..], &long].concat(),
             &[flag, "file/below"],
@@ -212,11 +212,53 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
         &["bench", "--json", "-", "--csv", "-"],
         &["--json", "--csv", "standard output"],
     );
+    refused(
+        &[&["bench", "--trace", "/"][..], &long].concat(),
+        &["--trace", "directory"],
+    );
     // The directory would be fine, the JSON file is not: the directory is not made.
     refused(
         &[&["bench", "--out", "new", "--json", below][..], &long].concat(),
         &["--json"],
     );
+}
+
+#[test]
+fn a_trace_is_of_one_run_and_of_a_part_that_there_is() {
+    for several in [
+        ["--lock", "sherman,farlock"],
+        ["--distribution", "uniform,zipf:0.99"],
+        ["--data-path", "both"],
+    ] {
+        refused(
+            &[&["bench", "--trace", "t.json"][..], &several].concat(),
+            &["--trace", "one run", "2", several[0]],
+        );
+    }
+    refused(&["figure", "12", "--trace", "t.json"], &["--trace", "12"]);
+    refused(&["bench", "--trace", "-"], &["--trace", "file"]);
+    for flag in ["--trace-from", "--trace-for"] {
+        refused(&["bench", flag, "1ms"], &[flag, "--trace FILE"]);
+    }
+    refused(
+        &["bench", "--trace", "t.json", "--trace-for", "0"],
+        &["--trace-for", "out of range"],
+    );
+    refused(
+        &[
+            "bench",
+            "--trace",
+            "t.json",
+            "--trace-from",
+            "10",
+            "--seconds",
+            "1",
+        ],
+        &["--trace-from 10s", "1s 50ms", "--warmup", "--seconds"],
+    );
+    for flag in ["--json", "--csv"] {
+        refused(&["bench", "--trace", "x", flag, "x"], &["--trace x", flag]);
+    }
 }
 
 #[test]

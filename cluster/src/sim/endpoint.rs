@@ -15,7 +15,7 @@ use super::queue::{Event, Time, from_ns};
 use super::word::word_of;
 use super::world::{Waiting, World};
 use crate::{
-    Capabilities, Chain, ClientId, Endpoint, ErrorKind, GlobalAddr, Line, NodeId, Result,
+    Capabilities, Chain, ClientId, Endpoint, ErrorKind, GlobalAddr, Line, Mark, NodeId, Result,
     WaitBounds, WaitFor,
 };
 
@@ -27,6 +27,8 @@ pub struct SimEndpoint {
     pub(super) node: NodeId,
     /// Its CPU core's number within the node.
     pub(super) core: u8,
+    /// Whether the simulation has a trace.
+    traced: bool,
 }
 
 impl std::fmt::Debug for SimEndpoint {
@@ -38,11 +40,13 @@ impl std::fmt::Debug for SimEndpoint {
 impl SimEndpoint {
     pub(super) fn new(world: Rc<RefCell<World>>, client: u32, node: NodeId) -> Self {
         let core = world.borrow().core(client);
+        let traced = world.borrow().trace.is_some();
         Self {
             world,
             client,
             node,
             core,
+            traced,
         }
     }
 
@@ -370,6 +374,13 @@ impl Endpoint for SimEndpoint {
 
     fn hint(&self, addr: GlobalAddr, bytes: usize) {
         self.world.borrow_mut().hint(addr, bytes);
+    }
+
+    #[inline(always)]
+    fn mark(&self, mark: Mark) {
+        if self.traced {
+            self.trace_mark(mark);
+        }
     }
 
     async fn wait_until<P: FnMut(&[u64]) -> bool>(

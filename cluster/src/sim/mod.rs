@@ -30,6 +30,7 @@ mod profile;
 mod queue;
 mod requester;
 mod target;
+mod trace;
 mod word;
 mod world;
 
@@ -43,7 +44,7 @@ use std::task::{Context, Poll, Waker};
 pub use endpoint::SimEndpoint;
 pub use profile::{MissCharge, Param, ParameterError, Profile, QpTable, UnknownProfile};
 
-use crate::{ClientId, MemoryMap, NodeId, WaitBounds, WaitFor};
+use crate::{ClientId, MemoryMap, NodeId, TraceSink, WaitBounds, WaitFor};
 use queue::{Event, from_ns};
 use world::{Step, World};
 
@@ -215,6 +216,16 @@ impl Sim {
             futures: Vec::new(),
             running: 0,
         })
+    }
+
+    /// Tells `sink` of every chain and every mark from now on.
+    ///
+    /// # Panics
+    /// When there are endpoints already, which know whether there is a trace.
+    pub fn trace(&mut self, sink: Box<dyn TraceSink>) {
+        let mut world = self.world.borrow_mut();
+        assert!(world.clients.is_empty(), "a trace is there before clients");
+        world.trace = Some(sink);
     }
 
     /// A new client on thread `thread` of `node`. Clients of one thread share its queue pairs. Clients are

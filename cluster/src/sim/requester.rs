@@ -301,10 +301,14 @@ impl World {
             // Otherwise a `Resume` of its own is scheduled for each.
             state.forget_arrived(self.now);
         }
-        if op.orphan {
+        let (client, orphan) = (op.client, op.orphan);
+        if self.trace.is_some() {
+            self.trace_chain(id);
+        }
+        if orphan {
             self.forget(id);
             return None;
         }
-        Some(op.client)
+        Some(client)
     }
 }

@@ -15,7 +15,8 @@ use super::queue::{Event, EventQueue, Time};
 use super::requester::{InFlight, NO_QP, QueuePair};
 use super::{SimConfig, SimError, SimStats};
 use crate::{
-    Chain, ClientId, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, WaitFor,
+    Chain, ClientId, ErrorKind, GlobalAddr, MemoryKind, MemoryMap, NodeId, Op, Result, TraceSink,
+    WaitFor,
 };
 
 /// What a client waits for on a line of its own memory.
@@ -68,6 +69,7 @@ pub(super) struct World {
     pub(super) window_end: Time,
     pub(super) stats: SimStats,
     pub(super) sweeping: bool,
+    pub(super) trace: Option<Box<dyn TraceSink>>,
 }
 
 /// What an event asks the executor to do.
@@ -136,6 +138,7 @@ impl World {
             window_end: 0,
             stats: SimStats::default(),
             sweeping: false,
+            trace: None,
         })
     }
 

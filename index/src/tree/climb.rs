@@ -4,7 +4,7 @@
 //! separator arrives, or in which order those of several splits do (Lehman, Yao, TODS 1981). Each split's client
 //! tells its own separator exactly once, so that with the end of all operations every page has been told of.
 
-use dmtree_cluster::{Endpoint, GlobalAddr};
+use dmtree_cluster::{Endpoint, GlobalAddr, Mark};
 use dmtree_lock::{LockProtocol, WriteBack};
 
 use super::insert::unsettled;
@@ -61,6 +61,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             }
             self.meta.check(at.page)?;
             let lock = self.locks.lock_of(at.page);
+            self.ep.mark(Mark::Guards { page: at.page });
             let guard = self.lock.acquire(&self.ep, lock).await?;
             let path = self.options.data_path;
             let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));

@@ -19,7 +19,7 @@
 //! Pages for a split of every level and a new root are taken before step 1. Without them the insert fails before
 //! it has written anything.
 
-use dmtree_cluster::{Endpoint, GlobalAddr};
+use dmtree_cluster::{Endpoint, GlobalAddr, Mark};
 use dmtree_lock::{DataPath, LockProtocol, WriteBack};
 
 use super::climb::Split;
@@ -51,6 +51,7 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             self.meta.check(at.page)?;
             let sent = self.unlocked_reads() - before;
             let lock = self.locks.lock_of(at.page);
+            self.ep.mark(Mark::Guards { page: at.page });
             let guard = self.lock.acquire(&self.ep, lock).await?;
             let path = self.options.data_path;
             let by_verb = u64::from(!PageReader::by_cpu(&self.ep, at.page, path));

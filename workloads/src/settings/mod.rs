@@ -9,12 +9,14 @@ mod file;
 mod names;
 mod overrides;
 mod resolved;
+mod traced;
 
 pub use file::{config_text, read_config};
 
 pub use names::ProfileName;
 pub use overrides::{Override, OverrideError};
 pub use resolved::Settings;
+pub use traced::TraceWanted;
 
 use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
 use locks::{DistributionList, LockList};
@@ -160,6 +162,16 @@ options! {
     /// Also write the results as CSV to this file; - is standard output
     #[arg(value_name = "FILE")]
     csv: Place,
+    /// Write a trace of the run's verbs, lock waits and critical sections to this file, for Perfetto or
+    /// chrome://tracing; of one run only
+    #[arg(value_name = "FILE")]
+    trace: Place,
+    /// Where the traced part begins, from the beginning of the run [default: the measured window's beginning]
+    #[arg(value_name = "TIME")]
+    trace_from: Time,
+    /// How long the traced part is [default: 1ms]
+    #[arg(value_name = "TIME")]
+    trace_for: PositiveTime,
     /// A smaller run, for a quick look: it changes defaults only
     #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     quick: Switch,
@@ -201,6 +213,9 @@ pub fn default_options() -> Options {
         out: None,
         json: None,
         csv: None,
+        trace: None,
+        trace_from: None,
+        trace_for: None,
         quick: Some(Switch::Off),
         set: Vec::new(),
     }

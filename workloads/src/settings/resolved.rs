@@ -8,7 +8,7 @@ use dmtree_lock::LockSpec;
 
 use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
-use super::{Options, default_options};
+use super::{Options, TraceWanted, default_options};
 use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
@@ -78,6 +78,8 @@ pub struct Settings {
     pub json: Option<Place>,
     /// File for CSV.
     pub csv: Option<Place>,
+    /// What is traced.
+    pub trace: Option<TraceWanted>,
     /// The options that can change a result, for the report.
     pub options: Options,
 }
@@ -149,6 +151,12 @@ impl Settings {
                 "--json {json} and --csv {csv} cannot both go to {place}"
             )));
         }
+        let (window, warmup) = (
+            Duration::from_nanos(seconds.get().ns),
+            Duration::from_nanos(warmup.ns),
+        );
+        let runs = lock.0.len() * distribution.0.len() * data_path.each().len();
+        let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
         for item in &options.set {
@@ -169,8 +177,8 @@ impl Settings {
             threads: threads.get() as u16,
             coroutines: coroutines.get() as u16,
             keys: keys.get(),
-            window: Duration::from_nanos(seconds.get().ns),
-            warmup: Duration::from_nanos(warmup.ns),
+            window,
+            warmup,
             stagger: Duration::from_nanos(stagger.ns),
             distributions: distribution.0,
             mix,
@@ -189,10 +197,14 @@ impl Settings {
             out: options.out.clone(),
             json: options.json.clone(),
             csv: options.csv.clone(),
+            trace,
             options: Options {
                 out: None,
                 json: None,
                 csv: None,
+                trace: None,
+                trace_from: None,
+                trace_for: None,
                 quick: None,
                 // What it came to is told with the lock.
                 lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
