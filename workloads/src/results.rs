@@ -67,6 +67,7 @@ fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
             latency_ns: latencies.summary(),
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
+            verified: outcome.verified.filter(|_| class == Class::All),
         })
         .collect()
 }

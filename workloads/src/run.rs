@@ -1,14 +1,20 @@
 //! One run: a simulated cluster, a loaded tree, and clients that work on it.
 
+#[cfg(test)]
+mod tests;
+mod verification;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dmtree_cluster::sim::{Sim, SimConfig, SimError, SwapKind};
+use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SimError, SwapKind};
 use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{GrowthStats, IndexCache, LoadOptions, LoadedTree, Tree, TreeOptions, TreePlan};
-use dmtree_lock::{DataPath, LockOptions, LockPlan, LockSpec, Monitor};
+use dmtree_index::{
+    GrowthStats, IndexCache, LoadOptions, LoadedTree, Tree, TreeMeta, TreeOptions, TreePlan,
+};
+use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, LockSpec, Monitor};
 
 use crate::distribution::{Distribution, KeyChooser};
 use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
@@ -19,6 +25,7 @@ use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
 use crate::sweep::Abandon;
+use crate::verify::Verified;
 
 /// The node that is memory server and compute server.
 const SERVER: NodeId = NodeId(0);
@@ -108,7 +115,25 @@ pub struct RunOutcome {
     pub event_loop: Duration,
     /// Wall-clock time that the bulk load took.
     pub load: Duration,
+    /// What was verified in the end, if it was to be.
+    pub verified: Option<Verified>,
 }
+
+/// The tree of a simulated client.
+type SimTree = Tree<SimEndpoint, AnyLock>;
+
+/// What a test does to a run.
+trait Tampering {
+    fn lock(&self, _: &AnyLock) {}
+    fn tree(&self, _: &mut SimTree) {}
+    /// To memory, when all clients have ended.
+    fn memory(&self, _: &mut Sim, _: &TreeMeta) {}
+}
+
+/// Nothing.
+struct Untouched;
+
+impl Tampering for Untouched {}
 
 /// A run whose memory is laid out and not yet allocated.
 #[derive(Debug)]
@@ -168,6 +193,7 @@ impl<'a> RunPlan<'a> {
             + index
             + self.locks.table().index_end() as u128 * MONITOR_BYTES
             + clients * CLIENT_BYTES
+            + self.verification_bytes()
             + RUN_BYTES
     }
 
@@ -180,6 +206,15 @@ impl<'a> RunPlan<'a> {
     /// # Panics
     /// When a protocol does.
     pub fn execute(self, progress: &Progress, abandon: Abandon<'_>) -> Result<RunOutcome> {
+        self.execute_with(&Untouched, progress, abandon)
+    }
+
+    fn execute_with(
+        self,
+        tampering: &impl Tampering,
+        progress: &Progress,
+        abandon: Abandon<'_>,
+    ) -> Result<RunOutcome> {
         progress.begin(&self.spec.title());
         let settings = self.settings;
         let mut sim =
@@ -196,14 +231,25 @@ impl<'a> RunPlan<'a> {
             "tree loaded"
         );
         let monitor = Rc::new(Monitor::new(self.locks.table()));
-        let outcome = Rc::new(Outcome::default());
+        let outcome = Rc::new(if settings.verify {
+            Outcome::with_history()
+        } else {
+            Outcome::default()
+        });
         let schedule = Schedule::new(
             sim.now_ns(),
             nanos(settings.stagger),
             nanos(settings.warmup),
             nanos(settings.window),
         );
-        self.spawn_clients(&mut sim, &loaded, &monitor, &outcome, schedule);
+        let caches = self.caches(&loaded);
+        let clients = Clients {
+            caches: &caches,
+            monitor: &monitor,
+            outcome: &outcome,
+            schedule,
+        };
+        self.spawn_clients(&mut sim, clients, tampering);
         let event_loop = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon)?;
         let (local, remote) = outcome.latencies();
         let stats = sim.stats();
@@ -216,6 +262,12 @@ impl<'a> RunPlan<'a> {
             "run done"
         );
         self.warn_of_short_window(&local, &remote);
+        tampering.memory(&mut sim, self.tree.meta());
+        let verified = if settings.verify {
+            Some(self.verify(&mut sim, &outcome.take_history(), &caches)?)
+        } else {
+            None
+        };
         Ok(RunOutcome {
             spec: self.spec.clone(),
             local,
@@ -225,6 +277,7 @@ impl<'a> RunPlan<'a> {
             verbs: stats.verbs,
             event_loop,
             load,
+            verified,
         })
     }
 
@@ -265,35 +318,42 @@ impl<'a> RunPlan<'a> {
         config
     }
 
-    /// Loads keys with their numbers as values.
+    /// Keys with their numbers as values.
+    fn loaded_pairs(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        (0..self.settings.keys).map(|index| (loaded_key(index), index))
+    }
+
+    /// Loads them.
     fn load(&self, sim: &mut Sim) -> Result<LoadedTree> {
         let mut words = sim.host_words(SERVER);
         let mut sink = BTreeMap::from([(SERVER, &mut *words)]);
-        let pairs = (0..self.settings.keys).map(|index| (loaded_key(index), index));
         self.tree
-            .load(pairs, &mut sink)
+            .load(self.loaded_pairs(), &mut sink)
             .map_err(|error| self.failure(error))
     }
 
-    fn spawn_clients(
-        &self,
-        sim: &mut Sim,
-        loaded: &LoadedTree,
-        monitor: &Rc<Monitor>,
-        outcome: &Rc<Outcome>,
-        schedule: Schedule,
-    ) {
+    /// An index cache for each node.
+    fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
         let settings = self.settings;
-        let caches: Vec<Arc<IndexCache>> = (0..settings.nodes)
-            .map(|_| {
-                let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
-                Arc::new(if settings.prefill_cache {
-                    IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
-                } else {
-                    IndexCache::with_budget(budget)
-                })
+        let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
+        let cache = |_| {
+            Arc::new(if settings.prefill_cache {
+                IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
+            } else {
+                IndexCache::with_budget(budget)
             })
-            .collect();
+        };
+        (0..settings.nodes).map(cache).collect()
+    }
+
+    fn spawn_clients(&self, sim: &mut Sim, clients: Clients<'_>, tampering: &impl Tampering) {
+        let settings = self.settings;
+        let Clients {
+            caches,
+            monitor,
+            outcome,
+            schedule,
+        } = clients;
         let task = ClientTask {
             seed: settings.seed,
             server: SERVER,
@@ -303,15 +363,19 @@ impl<'a> RunPlan<'a> {
         };
         for (node, thread) in client_places(settings) {
             let endpoint = sim.endpoint(node, thread);
-            let tree = Tree::new(
+            let lock = self
+                .locks
+                .client(endpoint.client(), Some(Rc::clone(monitor)));
+            tampering.lock(&lock);
+            let mut tree = Tree::new(
                 endpoint.clone(),
-                self.locks
-                    .client(endpoint.client(), Some(Rc::clone(monitor))),
+                lock,
                 Arc::clone(self.tree.meta()),
                 self.locks.table().clone(),
                 Arc::clone(&caches[usize::from(node.0)]),
                 TreeOptions::new(self.spec.data_path),
             );
+            tampering.tree(&mut tree);
             sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
         }
     }
@@ -371,6 +435,15 @@ impl<'a> RunPlan<'a> {
     }
 }
 
+/// What the clients of a run share.
+#[derive(Clone, Copy)]
+struct Clients<'a> {
+    caches: &'a [Arc<IndexCache>],
+    monitor: &'a Rc<Monitor>,
+    outcome: &'a Rc<Outcome>,
+    schedule: Schedule,
+}
+
 /// The tree's layout, with memory for what the mix inserts.
 fn load_options(settings: &Settings) -> LoadOptions {
     let load = LoadOptions {
@@ -383,8 +456,7 @@ fn load_options(settings: &Settings) -> LoadOptions {
     if share == 0.0 {
         return load;
     }
-    let whole = settings.stagger + settings.warmup + settings.window.mul_f64(1.1) + COOL_DOWN;
-    let grown = whole.as_secs_f64() * share * INSERTS_A_SECOND * BYTES_AN_INSERT;
+    let grown = inserts_at_most(settings) * BYTES_AN_INSERT;
     // Each client has a chunk that it has not used up, and pages for its next split.
     let chunk_bytes = INSERT_CHUNK_BYTES.max(u64::from(settings.page_bytes));
     LoadOptions {
@@ -392,6 +464,17 @@ fn load_options(settings: &Settings) -> LoadOptions {
         spare_bytes: grown as u64 + u64::from(settings.clients()) * 2 * chunk_bytes,
         ..load
     }
+}
+
+/// The time within which operations begin.
+fn whole_time(settings: &Settings) -> Duration {
+    settings.stagger + settings.warmup + settings.window.mul_f64(1.1) + COOL_DOWN
+}
+
+/// More inserts than the run makes.
+fn inserts_at_most(settings: &Settings) -> f64 {
+    let share = settings.mix.share(Operation::Insert);
+    whole_time(settings).as_secs_f64() * share * INSERTS_A_SECOND
 }
 
 fn usage(error: dmtree_index::Error) -> Failure {

@@ -151,6 +151,10 @@ options! {
     /// Whether the RNIC's queue-pair cache and its misses are simulated
     #[arg(value_name = "on|off")]
     qp_cache: Switch,
+    /// Whether each run is verified in the end: the tree in memory, the value of every key, and the index caches,
+    /// against what was acknowledged
+    #[arg(value_name = "on|off")]
+    verify: Switch,
     /// Directory for all results: JSON, CSV, .hgrm, SVG
     #[arg(value_name = "DIR")]
     out: Place,
@@ -198,6 +202,7 @@ pub fn default_options() -> Options {
         prefill_cache: Some(Switch::On),
         cache_budget: Some(Bounded::new(dmtree_index::DEFAULT_CACHE_BYTES as u64)),
         qp_cache: Some(Switch::On),
+        verify: Some(Switch::Off),
         out: None,
         json: None,
         csv: None,

@@ -72,6 +72,8 @@ pub struct Settings {
     pub prefill_cache: bool,
     /// Bytes of a compute server's index cache.
     pub cache_budget: u64,
+    /// Whether runs are verified.
+    pub verify: bool,
     /// Directory for all results.
     pub out: Option<Place>,
     /// File for JSON.
@@ -118,6 +120,7 @@ impl Settings {
             prefill_cache: Some(prefill_cache),
             cache_budget: Some(cache_budget),
             qp_cache: Some(qp_cache),
+            verify: Some(verify),
             ..
         } = options.clone()
         else {
@@ -186,6 +189,7 @@ impl Settings {
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
             prefill_cache: prefill_cache.is_on(),
             cache_budget: cache_budget.get(),
+            verify: verify.is_on(),
             out: options.out.clone(),
             json: options.json.clone(),
             csv: options.csv.clone(),
@@ -194,6 +198,7 @@ impl Settings {
                 json: None,
                 csv: None,
                 quick: None,
+                verify: None,
                 // What it came to is told with the lock.
                 lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options
