@@ -22,8 +22,8 @@ use crate::error::{Failure, Result};
 use crate::latency::Latencies;
 use crate::mix::Operation;
 use crate::progress::Progress;
-use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
+use crate::settings::{MAX_KEYS, Settings};
 use crate::sweep::Abandon;
 use crate::verify::Verified;
 
@@ -181,10 +181,12 @@ impl<'a> RunPlan<'a> {
     /// Bytes of memory that the run will take.
     pub fn bytes(&self) -> u128 {
         let clients = u128::from(self.settings.clients());
-        // Index caches share one copy of the inner pages, of which a tree has about a sixteenth as
-        // many bytes as of leaves, until they change: by a split, or because the copy is beyond
-        // the budget. Then each has pages of its own, as many as the budget allows.
-        let inner = u128::from(self.tree.bytes()) / 16;
+        // Index caches share one copy of the inner pages until they change: by a split, or because
+        // the copy is beyond the budget. Then each has pages of its own, as many as the budget
+        // allows, of the tree as it has grown. Inner pages are half full at least.
+        let pages = self.tree.bytes() + load_options(self.settings).spare_bytes;
+        let children = self.tree.meta().layout().inner_slots() as u64 / 2;
+        let inner = u128::from(pages / children.saturating_sub(1).max(1));
         let budget = u128::from(self.settings.cache_budget);
         let changes = self.settings.mix.share(Operation::Insert) > 0.0 || budget < inner;
         let own = u128::from(changes) * u128::from(self.settings.nodes) * inner.min(budget);
@@ -357,7 +359,7 @@ impl<'a> RunPlan<'a> {
         let task = ClientTask {
             seed: settings.seed,
             server: SERVER,
-            keys: KeyChooser::new(self.spec.distribution, settings.keys),
+            keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
             mix: settings.mix.clone(),
             schedule,
         };
@@ -463,6 +465,15 @@ fn load_options(settings: &Settings) -> LoadOptions {
         chunk_bytes,
         spare_bytes: grown as u64 + u64::from(settings.clients()) * 2 * chunk_bytes,
         ..load
+    }
+}
+
+/// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
+/// that could have been loaded, so that uniform ones are so over all 64 bits.
+fn places_of_keys(settings: &Settings) -> u64 {
+    match settings.keys {
+        0 => MAX_KEYS,
+        keys => keys,
     }
 }
 

@@ -460,6 +460,18 @@ fn inserts_tell_their_verbs_by_purpose_and_a_smaller_cache_costs_more() {
         "{uncached} {small_pages}"
     );
     // Fewer WRITEs, in entries of 18 bytes.
+    let directory = tempfile::tempdir().unwrap();
+    let not_default = ["--page-bytes", "128", "--cache-budget", "3000"];
+    let args = [
+        &["bench", "--page-format", "sherman"][..],
+        &not_default,
+        &SMALL,
+    ];
+    let text = done(directory.path(), &args.concat());
+    let heading = text.lines().next().unwrap();
+    for part in ["pages of 128 bytes", "Sherman's page format", "2.9 KiB"] {
+        assert!(heading.contains(part), "{part} is not in {heading}");
+    }
     let shermans = bench(&["--page-format", "sherman"]);
     assert!(verbs(&shermans, "write_back") < verbs(&cached, "write_back") - 0.5);
     assert_eq!(shermans["runs"][0]["page_format"], "sherman");

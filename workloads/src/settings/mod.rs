@@ -93,9 +93,9 @@ options! {
     /// Coroutines of a thread, each a client
     #[arg(value_name = "N")]
     coroutines: Bounded<1, { u16::MAX as u64 }>,
-    /// Keys loaded before the run, for example 10M
+    /// Keys loaded before the run, for example 10M; 0 for an empty tree, where all operations are inserts
     #[arg(value_name = "N")]
-    keys: Bounded<1, MAX_KEYS>,
+    keys: Bounded<0, MAX_KEYS>,
     /// Measured time of a run: seconds, or with a unit
     #[arg(value_name = "TIME")]
     seconds: PositiveTime,
@@ -309,7 +309,13 @@ mod tests {
             csv: Some("results".parse().unwrap()),
             ..Options::default()
         };
+        let empty = Options {
+            keys: Some(Bounded::new(0)),
+            mix: Some("insert:99,get:1".parse().unwrap()),
+            ..Options::default()
+        };
         for (options, flag) in [
+            (empty, "--mix insert"),
             (stagger, "--stagger"),
             (clients, "--threads"),
             (stdout, "--csv"),

@@ -13,7 +13,7 @@ use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
 use crate::lock_memory;
-use crate::mix::Mix;
+use crate::mix::{Mix, Operation};
 
 /// Everything that a command has to know.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Settings {
     pub threads: u16,
     /// Clients a thread.
     pub coroutines: u16,
-    /// Keys loaded: 0 to this.
+    /// How many keys are loaded.
     pub keys: u64,
     /// The measured window.
     pub window: Duration,
@@ -138,6 +138,12 @@ impl Settings {
         if stagger > warmup {
             return Err(Failure::Usage(format!(
                 "--stagger {stagger} is longer than --warmup {warmup}: clients would start in the measured window"
+            )));
+        }
+        if keys.get() == 0 && mix.share(Operation::Insert) < 1.0 {
+            return Err(Failure::Usage(format!(
+                "--keys 0 --mix {mix}: an empty tree has no key to update or get; --mix insert begins with one, other \
+                 mixes need --keys 1 or more"
             )));
         }
         if let (Some(json), Some(csv)) = (&options.json, &options.csv)
