@@ -37,8 +37,8 @@ pub fn loaded_key(index: u64) -> u64 {
     index << GAP_BITS
 }
 
-/// A key between (what is or would be) loaded key number `index` and the next one, by 24 bits of `random`: nearly always one that nobody has
-/// added yet.
+/// A key between loaded key number `index` (that is or could be) and the next one, by 24 bits of `random`: nearly
+/// always one that nobody has added yet.
 fn key_behind(index: u64, random: u64) -> u64 {
     loaded_key(index) + 1 + random % ((1 << GAP_BITS) - 1)
 }

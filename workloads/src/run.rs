@@ -1,5 +1,6 @@
 //! One run: a simulated cluster, a loaded tree, and clients that work on it.
 
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod verification;
@@ -11,47 +12,29 @@ use std::time::{Duration, Instant};
 
 use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SimError, SwapKind};
 use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{
-    GrowthStats, IndexCache, LoadOptions, LoadedTree, Tree, TreeMeta, TreeOptions, TreePlan,
-};
+use dmtree_index::{GrowthStats, IndexCache, LoadedTree, Tree, TreeMeta, TreeOptions, TreePlan};
 use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, LockSpec, Monitor};
 
 use crate::distribution::{Distribution, KeyChooser};
 use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
-use crate::mix::Operation;
 use crate::progress::Progress;
 use crate::settings::choice::{Swap, path_name};
 use crate::settings::{MAX_KEYS, Settings};
 use crate::sweep::Abandon;
 use crate::verify::Verified;
+use sizes::load_options;
 
 /// The node that is memory server and compute server.
 const SERVER: NodeId = NodeId(0);
 
-/// Memory of a client beside its descriptors: its future, its queue-pair state, its page buffer.
-/// Generous.
-const CLIENT_BYTES: u128 = 16 << 10;
-/// Memory of a run whatever its size: histograms, event queue.
-const RUN_BYTES: u128 = 16 << 20;
-/// The monitor's memory for each lock. Generous.
-const MONITOR_BYTES: u128 = 256;
 /// A lock that is waited for and neither granted nor released for this long is stuck: holders need
 /// microseconds, and milliseconds behind thousands of queued verbs.
 const STUCK: Duration = Duration::from_secs(1);
 /// Nor is it stuck before this many verbs, one after the other, could each have been late by the
 /// whole jitter: an acquire and a release take fewer.
 const STUCK_JITTERS: u32 = 32;
-
-/// More inserts a second than a cluster of today's sizes makes: memory that is not used costs none.
-const INSERTS_A_SECOND: f64 = 20e6;
-/// Memory of an insert: leaves that were loaded 80 % full are split after a dozen.
-const BYTES_AN_INSERT: f64 = 90.0;
-/// Chunks where clients insert: with the default of 8 MiB a hundred clients would hold nearly a gigabyte.
-const INSERT_CHUNK_BYTES: u64 = 256 << 10;
-/// The shortest cool-down, see [`Schedule::new`].
-const COOL_DOWN: Duration = Duration::from_millis(1);
 
 /// How often the watch looks at a run, in virtual time.
 const WATCH: Duration = Duration::from_millis(2);
@@ -176,27 +159,6 @@ impl<'a> RunPlan<'a> {
             locks,
             tree,
         })
-    }
-
-    /// Bytes of memory that the run will take.
-    pub fn bytes(&self) -> u128 {
-        let clients = u128::from(self.settings.clients());
-        // Index caches share one copy of the inner pages until they change: by a split, or because
-        // the copy is beyond the budget. Then each has pages of its own, as many as the budget
-        // allows, of the tree as it has grown. Inner pages are half full at least.
-        let pages = self.tree.bytes() + load_options(self.settings).spare_bytes;
-        let children = self.tree.meta().layout().inner_slots() as u64 / 2;
-        let inner = u128::from(pages / children.saturating_sub(1).max(1));
-        let budget = u128::from(self.settings.cache_budget);
-        let changes = self.settings.mix.share(Operation::Insert) > 0.0 || budget < inner;
-        let own = u128::from(changes) * u128::from(self.settings.nodes) * inner.min(budget);
-        let index = inner + own;
-        u128::from(self.map.total_bytes())
-            + index
-            + self.locks.table().index_end() as u128 * MONITOR_BYTES
-            + clients * CLIENT_BYTES
-            + self.verification_bytes()
-            + RUN_BYTES
     }
 
     /// Runs it.
@@ -446,28 +408,6 @@ struct Clients<'a> {
     schedule: Schedule,
 }
 
-/// The tree's layout, with memory for what the mix inserts.
-fn load_options(settings: &Settings) -> LoadOptions {
-    let load = LoadOptions {
-        fill: settings.fill,
-        page_bytes: settings.page_bytes,
-        page_format: settings.page_format.into(),
-        ..LoadOptions::default()
-    };
-    let share = settings.mix.share(Operation::Insert);
-    if share == 0.0 {
-        return load;
-    }
-    let grown = inserts_at_most(settings) * BYTES_AN_INSERT;
-    // Each client has a chunk that it has not used up, and pages for its next split.
-    let chunk_bytes = INSERT_CHUNK_BYTES.max(u64::from(settings.page_bytes));
-    LoadOptions {
-        chunk_bytes,
-        spare_bytes: grown as u64 + u64::from(settings.clients()) * 2 * chunk_bytes,
-        ..load
-    }
-}
-
 /// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
 /// that could have been loaded, so that uniform ones are so over all 64 bits.
 fn places_of_keys(settings: &Settings) -> u64 {
@@ -475,17 +415,6 @@ fn places_of_keys(settings: &Settings) -> u64 {
         0 => MAX_KEYS,
         keys => keys,
     }
-}
-
-/// The time within which operations begin.
-fn whole_time(settings: &Settings) -> Duration {
-    settings.stagger + settings.warmup + settings.window.mul_f64(1.1) + COOL_DOWN
-}
-
-/// More inserts than the run makes.
-fn inserts_at_most(settings: &Settings) -> f64 {
-    let share = settings.mix.share(Operation::Insert);
-    whole_time(settings).as_secs_f64() * share * INSERTS_A_SECOND
 }
 
 fn usage(error: dmtree_index::Error) -> Failure {

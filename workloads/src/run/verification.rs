@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dmtree_cluster::sim::Sim;
-use dmtree_index::tree::{DEFAULT_LOOKUP_NS, DEFAULT_SEARCH_NS};
-use dmtree_index::{IndexCache, SURVEY_BYTES_A_PAGE};
+use dmtree_index::IndexCache;
 
-use super::{RunPlan, SERVER, inserts_at_most, nanos, whole_time};
+use super::{RunPlan, SERVER};
 use crate::error::Result;
-use crate::mix::Operation;
-use crate::verify::history::HISTORY_BYTES_A_KEY;
 use crate::verify::{History, Subject, Verified, verify_run};
 
 impl RunPlan<'_> {
@@ -38,25 +35,5 @@ impl RunPlan<'_> {
         let took = began.elapsed();
         tracing::info!(run = self.spec.title(), ?verified, ?took, "run verified");
         Ok(verified)
-    }
-
-    /// Bytes of memory that verification adds to the run: the history of the keys that can be written, and the
-    /// pages that can be in the tree.
-    pub(super) fn verification_bytes(&self) -> u128 {
-        let settings = self.settings;
-        if !settings.verify {
-            return 0;
-        }
-        // No operation is faster than its look-up in the index cache and its search in a leaf.
-        let a_client = nanos(whole_time(settings)) / (DEFAULT_LOOKUP_NS + DEFAULT_SEARCH_NS) + 1;
-        let operations = u128::from(a_client) * u128::from(settings.clients());
-        let updated = match settings.mix.share(Operation::Update) {
-            0.0 => 0,
-            _ => u128::from(settings.keys).min(operations),
-        };
-        let added = (inserts_at_most(settings) as u128).min(operations);
-        let pages = self.map.total_bytes() / u64::from(settings.page_bytes);
-        (updated + added) * HISTORY_BYTES_A_KEY as u128
-            + u128::from(pages) * SURVEY_BYTES_A_PAGE as u128
     }
 }
