@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dmtree_cluster::GlobalAddr;
 use parking_lot::RwLock;
 
+pub(crate) use page::CachedPage;
 pub use page::{CacheId, Hit};
 pub use pages::IndexPages;
 
@@ -93,6 +94,11 @@ impl IndexCache {
             Arc::make_mut(pages).trim(self.budget);
         }
         self.version.store(pages.version(), Ordering::Relaxed);
+    }
+
+    /// The pages that it has now.
+    pub(crate) fn pages(&self) -> Arc<IndexPages> {
+        Arc::clone(&self.pages.read())
     }
 
     /// The way to `key` from the lowest cached page above level `above` that covers it.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a tree to begin with | [`TreePlan`]: reserve its memory, then [`TreePlan::load`] |
 //! | operations | [`Tree`], a handle a client; [`IndexCache`], one a compute server |
-//! | looking at a tree without a fabric, after a run | [`verify()`] |
+//! | looking at a tree without a fabric, after a run | [`verify()`], [`Survey`] (index caches too) |
 //! | why a reader without a lock sees no half-done page | [`page`] |
 
 mod cache;
@@ -43,4 +43,4 @@ pub use load::{LoadOptions, LoadedTree, PageSink, TreePlan};
 pub use meta::TreeMeta;
 pub use page::{DEFAULT_PAGE_BYTES, PageLayout, PageView, Side};
 pub use tree::{GrowthStats, Tree, TreeOptions, TreeStats, Verbs};
-pub use verify::{Defect, Shape, verify};
+pub use verify::{Defect, SURVEY_BYTES_A_PAGE, Shape, SoundLeaf, Survey, verify};

@@ -18,7 +18,7 @@ use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Place;
 use crate::settings::{Options, Settings, config_text, quick_options};
 use crate::sweep::run_all;
-use crate::table::{claims_text, runs_text};
+use crate::table::{claims_text, runs_text, verified_text};
 
 /// A command that runs a sweep and reports it.
 #[derive(Debug)]
@@ -83,6 +83,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             trace: trace.map(|trace| trace.place.clone()),
             trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
             trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
+            verify: Some(settings.verify.into()),
             lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
         };
@@ -118,12 +119,13 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
         inserts_text(&report.runs),
+        verified_text(&report.runs),
         claims_text(&report.claims),
         match &settings.out {
             Some(out) if written.is_ok() => format!("results are in {out}\n"),

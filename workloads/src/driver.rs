@@ -19,6 +19,7 @@ use crate::distribution::{KeyChooser, client_rng};
 use crate::latency::Latencies;
 use crate::mix::{Mix, Operation};
 use crate::report::Class;
+use crate::verify::History;
 
 /// Bits of a value that count a client's updates; the client is above them.
 const COUNTER_BITS: u32 = 40;
@@ -36,8 +37,8 @@ pub fn loaded_key(index: u64) -> u64 {
     index << GAP_BITS
 }
 
-/// A key between loaded key number `index` and the next one, by 24 bits of `random`: nearly always one that nobody has
-/// added yet.
+/// A key between loaded key number `index` (that is or could be) and the next one, by 24 bits of `random`: nearly
+/// always one that nobody has added yet.
 fn key_behind(index: u64, random: u64) -> u64 {
     loaded_key(index) + 1 + random % ((1 << GAP_BITS) - 1)
 }
@@ -105,9 +106,26 @@ pub struct Outcome {
     in_flight: Cell<u64>,
     failures: RefCell<Vec<(ClientId, ClientFailure)>>,
     growth: RefCell<GrowthStats>,
+    /// None where nobody asks for it.
+    history: Option<RefCell<History>>,
 }
 
 impl Outcome {
+    /// As by default, and keeps the history of all writes.
+    pub fn with_history() -> Self {
+        Self {
+            history: Some(RefCell::default()),
+            ..Self::default()
+        }
+    }
+
+    /// The history of all writes so far, taken out; empty where none was asked for.
+    pub fn take_history(&self) -> History {
+        self.history
+            .as_ref()
+            .map_or_else(History::new, RefCell::take)
+    }
+
     /// The first client that gave up, and how many did.
     pub fn failure(&self) -> Option<(ClientId, ClientFailure, usize)> {
         let failures = self.failures.borrow();
@@ -129,6 +147,18 @@ impl Outcome {
     /// What the inserts of clients that have ended have done, those that do not count included.
     pub fn growth(&self) -> GrowthStats {
         *self.growth.borrow()
+    }
+
+    fn begin_write(&self, client: ClientId, key: u64, value: u64, now_ns: u64) {
+        if let Some(history) = &self.history {
+            history.borrow_mut().begin(client, key, value, now_ns);
+        }
+    }
+
+    fn acknowledge_write(&self, client: ClientId, now_ns: u64) {
+        if let Some(history) = &self.history {
+            history.borrow_mut().acknowledge(client, now_ns);
+        }
     }
 
     fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
@@ -201,19 +231,21 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
         upcoming = [upcoming[1], draw()];
         // Drawn ahead for the speed of this process only; the operations are the same.
         tree.hint(upcoming[0].0, upcoming[1].0);
+        let is_write = operation != Operation::Get;
+        updates += u64::from(is_write);
+        let value = unique_value(client, updates);
+        if is_write {
+            outcome.begin_write(client, key, value, begin);
+        }
         let found = match operation {
-            Operation::Update => {
-                updates += 1;
-                tree.update(key, unique_value(client, updates)).await
-            }
-            Operation::Insert => {
-                updates += 1;
-                // Also that it replaced a value is as it may be.
-                let value = unique_value(client, updates);
-                tree.insert(key, value).await.map(|_| true)
-            }
+            Operation::Update => tree.update(key, value).await,
+            // Also that it replaced a value is as it may be.
+            Operation::Insert => tree.insert(key, value).await.map(|_| true),
             Operation::Get => tree.get(key).await.map(|value| value.is_some()),
         };
+        if is_write && matches!(found, Ok(true)) {
+            outcome.acknowledge_write(client, tree.endpoint().now());
+        }
         let failure = match found {
             Ok(true) => None,
             Ok(false) => Some(ClientFailure::NotFound { key, operation }),

@@ -6,6 +6,7 @@
 //! | which operations | [`mix`] |
 //! | closed-loop clients, warm-up, measured window | [`driver`] |
 //! | what inserts cost, by purpose | [`inserts`] |
+//! | whether memory holds what was acknowledged | [`verify`] |
 //! | latency histograms and what may be read from them | [`latency`] |
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
@@ -39,6 +40,7 @@ pub mod settings;
 pub mod sweep;
 pub mod table;
 pub mod trace;
+pub mod verify;
 
 pub use error::{Failure, Result};
 pub use progress::Progress;

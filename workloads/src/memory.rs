@@ -32,8 +32,9 @@ pub(crate) fn runs_that_fit(bytes_a_run: u128, available: u64, wanted: usize) ->
     let fit = u128::from(usable) / bytes_a_run.max(1);
     if fit == 0 {
         return Err(Failure::Usage(format!(
-            "a run needs {} of memory, and the machine has {} free; lower --keys, --lock-count, --nodes, \
-             --threads or --coroutines, or raise --fill",
+            "a run needs {} of memory, and the machine has {} free; lower --keys, --cache-budget, \
+             --lock-count, --nodes, --threads or --coroutines, raise --fill, or do without --verify; with inserts, \
+             lower --seconds",
             bytes_text(bytes_a_run),
             bytes_text(u128::from(usable)),
         )));

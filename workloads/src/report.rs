@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::claims::Claim;
 use crate::inserts::InsertVerbs;
 use crate::latency::Summary;
+use crate::verify::Verified;
 
 /// Version of the JSON document; another one means that a reader has to look.
 pub const SCHEMA: u32 = 1;
@@ -76,6 +77,9 @@ pub struct RunRow {
     /// What an insert cost; of a run with inserts, and of all its clients together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbs_per_insert: Option<InsertVerbs>,
+    /// What was verified in the end, and found right; of a run that was to be, and of all its clients together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
 }
 
 #[cfg(test)]
@@ -101,6 +105,7 @@ impl RunRow {
             throughput_ops_s: 20.0,
             latency_ns: Summary::default(),
             verbs_per_insert: None,
+            verified: None,
         }
     }
 }

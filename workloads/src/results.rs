@@ -67,6 +67,7 @@ fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
             latency_ns: latencies.summary(),
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
+            verified: outcome.verified.filter(|_| class == Class::All),
         })
         .collect()
 }
@@ -183,6 +184,10 @@ pub fn conditions(settings: &Settings) -> String {
         bytes if bytes == dmtree_index::DEFAULT_CACHE_BYTES as u64 => String::new(),
         bytes => format!(", index caches of {}", bytes_text(u128::from(bytes))),
     };
+    let pages = match settings.page_bytes {
+        dmtree_index::DEFAULT_PAGE_BYTES => String::new(),
+        bytes => format!(", pages of {bytes} bytes"),
+    };
     let set: String = settings
         .options
         .set
@@ -190,7 +195,7 @@ pub fn conditions(settings: &Settings) -> String {
         .map(|item| format!(", {item}"))
         .collect();
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{format}{budget}{set}",
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{pages}{format}{budget}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),

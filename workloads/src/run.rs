@@ -1,51 +1,41 @@
 //! One run: a simulated cluster, a loaded tree, and clients that work on it.
 
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod verification;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dmtree_cluster::sim::{Sim, SimConfig, SimError, SwapKind};
+use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SimError, SwapKind};
 use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{GrowthStats, IndexCache, LoadOptions, LoadedTree, Tree, TreeOptions, TreePlan};
-use dmtree_lock::{DataPath, LockOptions, LockPlan, LockSpec, Monitor};
+use dmtree_index::{GrowthStats, IndexCache, LoadedTree, Tree, TreeMeta, TreeOptions, TreePlan};
+use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, LockSpec, Monitor};
 
 use crate::distribution::{Distribution, KeyChooser};
 use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
-use crate::mix::Operation;
 use crate::progress::Progress;
-use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
+use crate::settings::{MAX_KEYS, Settings};
 use crate::sweep::Abandon;
 use crate::trace::{About, Place, Trace, TraceSummary};
+use crate::verify::Verified;
+use sizes::load_options;
 
 /// The node that is memory server and compute server.
 const SERVER: NodeId = NodeId(0);
 
-/// Memory of a client beside its descriptors: its future, its queue-pair state, its page buffer.
-/// Generous.
-const CLIENT_BYTES: u128 = 16 << 10;
-/// Memory of a run whatever its size: histograms, event queue.
-const RUN_BYTES: u128 = 16 << 20;
-/// The monitor's memory for each lock. Generous.
-const MONITOR_BYTES: u128 = 256;
 /// A lock that is waited for and neither granted nor released for this long is stuck: holders need
 /// microseconds, and milliseconds behind thousands of queued verbs.
 const STUCK: Duration = Duration::from_secs(1);
 /// Nor is it stuck before this many verbs, one after the other, could each have been late by the
 /// whole jitter: an acquire and a release take fewer.
 const STUCK_JITTERS: u32 = 32;
-
-/// More inserts a second than a cluster of today's sizes makes: memory that is not used costs none.
-const INSERTS_A_SECOND: f64 = 20e6;
-/// Memory of an insert: leaves that were loaded 80 % full are split after a dozen.
-const BYTES_AN_INSERT: f64 = 90.0;
-/// Chunks where clients insert: with the default of 8 MiB a hundred clients would hold nearly a gigabyte.
-const INSERT_CHUNK_BYTES: u64 = 256 << 10;
-/// The shortest cool-down, see [`Schedule::new`].
-const COOL_DOWN: Duration = Duration::from_millis(1);
 
 /// How often the watch looks at a run, in virtual time.
 const WATCH: Duration = Duration::from_millis(2);
@@ -111,7 +101,25 @@ pub struct RunOutcome {
     pub load: Duration,
     /// What was traced, or why it could not be written; none when it was not asked for.
     pub trace: Option<Result<TraceSummary>>,
+    /// What was verified in the end, if it was to be.
+    pub verified: Option<Verified>,
 }
+
+/// The tree of a simulated client.
+type SimTree = Tree<SimEndpoint, AnyLock>;
+
+/// What a test does to a run.
+trait Tampering {
+    fn lock(&self, _: &AnyLock) {}
+    fn tree(&self, _: &mut SimTree) {}
+    /// To memory, when all clients have ended.
+    fn memory(&self, _: &mut Sim, _: &TreeMeta) {}
+}
+
+/// Nothing.
+struct Untouched;
+
+impl Tampering for Untouched {}
 
 /// A run whose memory is laid out and not yet allocated.
 #[derive(Debug)]
@@ -156,24 +164,6 @@ impl<'a> RunPlan<'a> {
         })
     }
 
-    /// Bytes of memory that the run will take.
-    pub fn bytes(&self) -> u128 {
-        let clients = u128::from(self.settings.clients());
-        // Index caches share one copy of the inner pages, of which a tree has about a sixteenth as
-        // many bytes as of leaves, until they change: by a split, or because the copy is beyond
-        // the budget. Then each has pages of its own, as many as the budget allows.
-        let inner = u128::from(self.tree.bytes()) / 16;
-        let budget = u128::from(self.settings.cache_budget);
-        let changes = self.settings.mix.share(Operation::Insert) > 0.0 || budget < inner;
-        let own = u128::from(changes) * u128::from(self.settings.nodes) * inner.min(budget);
-        let index = inner + own;
-        u128::from(self.map.total_bytes())
-            + index
-            + self.locks.table().index_end() as u128 * MONITOR_BYTES
-            + clients * CLIENT_BYTES
-            + RUN_BYTES
-    }
-
     /// Runs it.
     ///
     /// # Errors
@@ -183,6 +173,15 @@ impl<'a> RunPlan<'a> {
     /// # Panics
     /// When a protocol does.
     pub fn execute(self, progress: &Progress, abandon: Abandon<'_>) -> Result<RunOutcome> {
+        self.execute_with(&Untouched, progress, abandon)
+    }
+
+    fn execute_with(
+        self,
+        tampering: &impl Tampering,
+        progress: &Progress,
+        abandon: Abandon<'_>,
+    ) -> Result<RunOutcome> {
         progress.begin(&self.spec.title());
         let settings = self.settings;
         let mut sim =
@@ -199,7 +198,11 @@ impl<'a> RunPlan<'a> {
             "tree loaded"
         );
         let monitor = Rc::new(Monitor::new(self.locks.table()));
-        let outcome = Rc::new(Outcome::default());
+        let outcome = Rc::new(if settings.verify {
+            Outcome::with_history()
+        } else {
+            Outcome::default()
+        });
         let schedule = Schedule::new(
             sim.now_ns(),
             nanos(settings.stagger),
@@ -207,7 +210,14 @@ impl<'a> RunPlan<'a> {
             nanos(settings.window),
         );
         let trace = self.trace(&mut sim)?;
-        self.spawn_clients(&mut sim, &loaded, &monitor, &outcome, schedule);
+        let caches = self.caches(&loaded);
+        let clients = Clients {
+            caches: &caches,
+            monitor: &monitor,
+            outcome: &outcome,
+            schedule,
+        };
+        self.spawn_clients(&mut sim, clients, tampering);
         let watched = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon);
         let trace = trace.map(|trace| trace.finish(sim.now_ns() * 1000, &self.about()));
         let event_loop = match (watched, &trace) {
@@ -228,6 +238,12 @@ impl<'a> RunPlan<'a> {
             "run done"
         );
         self.warn_of_short_window(&local, &remote);
+        tampering.memory(&mut sim, self.tree.meta());
+        let verified = if settings.verify {
+            Some(self.verify(&mut sim, &outcome.take_history(), &caches)?)
+        } else {
+            None
+        };
         Ok(RunOutcome {
             spec: self.spec.clone(),
             local,
@@ -238,6 +254,7 @@ impl<'a> RunPlan<'a> {
             event_loop,
             load,
             trace,
+            verified,
         })
     }
 
@@ -310,53 +327,64 @@ impl<'a> RunPlan<'a> {
         config
     }
 
-    /// Loads keys with their numbers as values.
+    /// Keys with their numbers as values.
+    fn loaded_pairs(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        (0..self.settings.keys).map(|index| (loaded_key(index), index))
+    }
+
+    /// Loads them.
     fn load(&self, sim: &mut Sim) -> Result<LoadedTree> {
         let mut words = sim.host_words(SERVER);
         let mut sink = BTreeMap::from([(SERVER, &mut *words)]);
-        let pairs = (0..self.settings.keys).map(|index| (loaded_key(index), index));
         self.tree
-            .load(pairs, &mut sink)
+            .load(self.loaded_pairs(), &mut sink)
             .map_err(|error| self.failure(error))
     }
 
-    fn spawn_clients(
-        &self,
-        sim: &mut Sim,
-        loaded: &LoadedTree,
-        monitor: &Rc<Monitor>,
-        outcome: &Rc<Outcome>,
-        schedule: Schedule,
-    ) {
+    /// An index cache for each node.
+    fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
         let settings = self.settings;
-        let caches: Vec<Arc<IndexCache>> = (0..settings.nodes)
-            .map(|_| {
-                let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
-                Arc::new(if settings.prefill_cache {
-                    IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
-                } else {
-                    IndexCache::with_budget(budget)
-                })
+        let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
+        let cache = |_| {
+            Arc::new(if settings.prefill_cache {
+                IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
+            } else {
+                IndexCache::with_budget(budget)
             })
-            .collect();
+        };
+        (0..settings.nodes).map(cache).collect()
+    }
+
+    fn spawn_clients(&self, sim: &mut Sim, clients: Clients<'_>, tampering: &impl Tampering) {
+        let settings = self.settings;
+        let Clients {
+            caches,
+            monitor,
+            outcome,
+            schedule,
+        } = clients;
         let task = ClientTask {
             seed: settings.seed,
             server: SERVER,
-            keys: KeyChooser::new(self.spec.distribution, settings.keys),
+            keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
             mix: settings.mix.clone(),
             schedule,
         };
         for (node, thread) in client_places(settings) {
             let endpoint = sim.endpoint(node, thread);
-            let tree = Tree::new(
+            let lock = self
+                .locks
+                .client(endpoint.client(), Some(Rc::clone(monitor)));
+            tampering.lock(&lock);
+            let mut tree = Tree::new(
                 endpoint.clone(),
-                self.locks
-                    .client(endpoint.client(), Some(Rc::clone(monitor))),
+                lock,
                 Arc::clone(self.tree.meta()),
                 self.locks.table().clone(),
                 Arc::clone(&caches[usize::from(node.0)]),
                 TreeOptions::new(self.spec.data_path),
             );
+            tampering.tree(&mut tree);
             sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
         }
     }
@@ -418,26 +446,21 @@ impl<'a> RunPlan<'a> {
     }
 }
 
-/// The tree's layout, with memory for what the mix inserts.
-fn load_options(settings: &Settings) -> LoadOptions {
-    let load = LoadOptions {
-        fill: settings.fill,
-        page_bytes: settings.page_bytes,
-        page_format: settings.page_format.into(),
-        ..LoadOptions::default()
-    };
-    let share = settings.mix.share(Operation::Insert);
-    if share == 0.0 {
-        return load;
-    }
-    let whole = settings.stagger + settings.warmup + settings.window.mul_f64(1.1) + COOL_DOWN;
-    let grown = whole.as_secs_f64() * share * INSERTS_A_SECOND * BYTES_AN_INSERT;
-    // Each client has a chunk that it has not used up, and pages for its next split.
-    let chunk_bytes = INSERT_CHUNK_BYTES.max(u64::from(settings.page_bytes));
-    LoadOptions {
-        chunk_bytes,
-        spare_bytes: grown as u64 + u64::from(settings.clients()) * 2 * chunk_bytes,
-        ..load
+/// What the clients of a run share.
+#[derive(Clone, Copy)]
+struct Clients<'a> {
+    caches: &'a [Arc<IndexCache>],
+    monitor: &'a Rc<Monitor>,
+    outcome: &'a Rc<Outcome>,
+    schedule: Schedule,
+}
+
+/// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
+/// that could have been loaded, so that uniform ones are so over all 64 bits.
+fn places_of_keys(settings: &Settings) -> u64 {
+    match settings.keys {
+        0 => MAX_KEYS,
+        keys => keys,
     }
 }
 

@@ -90,6 +90,29 @@ pub fn runs_text(rows: &[RunRow]) -> String {
     text
 }
 
+/// A line for each run that was verified.
+pub fn verified_text(rows: &[RunRow]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let Some(verified) = row.verified else {
+            continue;
+        };
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{}, {}, local page data by {}: verified {} keys ({} of them written), {} pages, {} cached copies of pages",
+            row.lock,
+            row.distribution,
+            path_name(row.data_path),
+            verified.keys,
+            verified.written,
+            verified.pages,
+            verified.cached,
+        );
+    }
+    text
+}
+
 /// What was published beside what was measured.
 pub fn claims_text(claims: &[Claim]) -> String {
     if claims.is_empty() {

@@ -101,8 +101,11 @@ fn device_memory_that_is_not_there_is_refused() {
 
 #[test]
 fn zeros_and_numbers_out_of_range_are_refused() {
+    refused(
+        &["bench", "--keys", "0"],
+        &["--keys 0", "--mix update", "--mix insert", "--keys 1"],
+    );
     for flag in [
-        "--keys",
         "--nodes",
         "--threads",
         "--coroutines",

@@ -95,6 +95,23 @@ fn inserts_make_the_tree_grow_and_their_verbs_are_told_by_purpose() {
 }
 
 #[test]
+fn inserts_fill_an_empty_tree_over_all_keys() {
+    let settings = Settings::of(options(
+        "lock = \"sherman,farlock,alock\"\ndistribution = \"uniform,zipf:0.99\"\nmix = \"insert\"\nkeys = 0\n\
+         nodes = 3\nthreads = 2\nseconds = \"10ms\"\nwarmup = \"1ms\"\nverify = true\n",
+    ))
+    .unwrap();
+    for outcome in run(&settings).unwrap() {
+        let (growth, verified) = (outcome.growth, outcome.verified.unwrap());
+        assert!(growth.added > 5_000 && growth.roots >= 2, "{growth:?}");
+        assert_eq!(
+            (verified.keys, verified.written),
+            (growth.added, growth.added)
+        );
+    }
+}
+
+#[test]
 fn an_empty_index_cache_is_filled_on_the_way() {
     let lines = "nodes = 2\nthreads = 1\nkeys = 20000\nseconds = \"5ms\"\nwarmup = 0\n";
     let cold = Settings::of(options(&format!("{lines}prefill-cache = false\n"))).unwrap();

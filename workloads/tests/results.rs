@@ -460,10 +460,56 @@ fn inserts_tell_their_verbs_by_purpose_and_a_smaller_cache_costs_more() {
         "{uncached} {small_pages}"
     );
     // Fewer WRITEs, in entries of 18 bytes.
+    let directory = tempfile::tempdir().unwrap();
+    let not_default = ["--page-bytes", "128", "--cache-budget", "3000"];
+    let args = [
+        &["bench", "--page-format", "sherman"][..],
+        &not_default,
+        &SMALL,
+    ];
+    let text = done(directory.path(), &args.concat());
+    let heading = text.lines().next().unwrap();
+    for part in ["pages of 128 bytes", "Sherman's page format", "2.9 KiB"] {
+        assert!(heading.contains(part), "{part} is not in {heading}");
+    }
     let shermans = bench(&["--page-format", "sherman"]);
     assert!(verbs(&shermans, "write_back") < verbs(&cached, "write_back") - 0.5);
     assert_eq!(shermans["runs"][0]["page_format"], "sherman");
     // Updates insert nothing.
     let updates = json(&[&["bench", "--lock", "sherman"][..], &SMALL].concat());
     assert!(updates["runs"][2].get("verbs_per_insert").is_none());
+}
+
+#[test]
+fn verification_is_told_and_changes_no_result() {
+    for mix in ["update", "update:40,insert:40,get:20"] {
+        let args = [
+            &["bench", "--lock", "sherman,farlock", "--mix", mix][..],
+            &["--data-path", "both", "--jitter", "1us"],
+            &SMALL,
+        ]
+        .concat();
+        let plain = json(&args);
+        let mut verified = json(&[&args[..], &["--verify", "on"]].concat());
+        for run in verified["runs"].as_array_mut().unwrap() {
+            let is_all = run["class"] == "all";
+            let told = run.as_object_mut().unwrap().remove("verified");
+            assert_eq!(told.is_some(), is_all);
+            let Some(told) = told else { continue };
+            let added = run["verbs_per_insert"]["added"].as_u64().unwrap_or(0);
+            assert_eq!(told["keys"].as_u64(), Some(20_000 + added));
+            let ops = run["ops"].as_u64().unwrap();
+            assert!((1..2 * ops).contains(&told["written"].as_u64().unwrap()));
+            // 20,000 keys, 48 a leaf; an inner page for each of 48 leaves, in three caches.
+            assert!(told["pages"].as_u64().unwrap() >= 417 + 9, "{told}");
+            assert!(told["cached"].as_u64().unwrap() >= 3 * 9, "{told}");
+        }
+        assert_eq!(verified, plain);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let args = [&["bench", "--verify", "on"][..], &SMALL].concat();
+    let text = done(directory.path(), &args);
+    assert!(text.contains("verified 20000 keys ("), "{text}");
+    let config = done(directory.path(), &[&args[..], &["--print-config"]].concat());
+    assert!(config.contains("\nverify = true\n"), "{config}");
 }

@@ -81,6 +81,11 @@ impl Level {
         self.len
     }
 
+    /// Its pages in the order of their low fences.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CachedPage> {
+        self.pieces.iter().flat_map(|piece| &piece.pages)
+    }
+
     /// Where the page with the highest low fence that is not beyond `key` is, and that page.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<(Place, &CachedPage)> {

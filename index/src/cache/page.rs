@@ -13,7 +13,7 @@ use crate::page::PageView;
 /// Words: address, sequence word when it was copied, low fence, high fence, 1 when there is a high fence, the
 /// separators, as many children.
 #[derive(Clone, Debug)]
-pub(super) struct CachedPage(Arc<[u64]>);
+pub(crate) struct CachedPage(Arc<[u64]>);
 
 const ADDR: usize = 0;
 const COPIED_SEQ: usize = 1;
@@ -43,19 +43,32 @@ impl CachedPage {
         )
     }
 
-    pub(super) fn addr(&self) -> GlobalAddr {
+    pub(crate) fn addr(&self) -> GlobalAddr {
         GlobalAddr::from_bits(self.0[ADDR])
     }
 
-    pub(super) fn seq(&self) -> u64 {
+    pub(crate) fn seq(&self) -> u64 {
         self.0[COPIED_SEQ]
     }
 
-    pub(super) fn low(&self) -> u64 {
+    pub(crate) fn low(&self) -> u64 {
         self.0[LOW]
     }
 
-    pub(super) fn covers(&self, key: u64) -> bool {
+    /// The high fence; none on the right edge of its level.
+    pub(crate) fn high(&self) -> Option<u64> {
+        (self.0[HAS_HIGH] != 0).then_some(self.0[HIGH])
+    }
+
+    /// The (separator, child) entries in order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, GlobalAddr)> {
+        let entries = &self.0[HEADER..];
+        let (separators, children) = entries.split_at(entries.len() / 2);
+        let children = children.iter().map(|child| GlobalAddr::from_bits(*child));
+        separators.iter().copied().zip(children)
+    }
+
+    pub(crate) fn covers(&self, key: u64) -> bool {
         self.low() <= key && (self.0[HAS_HIGH] == 0 || key < self.0[HIGH])
     }
 

@@ -80,7 +80,13 @@ impl IndexPages {
         self.highest = 0;
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Its pages with their levels, lowest level first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u8, &CachedPage)> {
+        let levels = (1..).zip(&self.levels);
+        levels.flat_map(|(number, level)| level.iter().map(move |page| (number, page)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.levels.iter().map(Level::len).sum()
     }
 

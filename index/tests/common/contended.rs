@@ -117,6 +117,7 @@ pub fn histories(
             tree
         }
     });
+    cluster.verify_caches(&caches);
     let (_, pairs) = cluster.verify();
     let (pairs, ended): (BTreeMap<_, _>, _) =
         (pairs.into_iter().collect(), cluster.sim.now_ns() + 1);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SimEndpoint, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryMap, NodeId};
 use dmtree_index::{
-    IndexCache, LoadOptions, LoadedTree, Shape, Tree, TreeOptions, TreePlan, verify,
+    IndexCache, LoadOptions, LoadedTree, Shape, Survey, Tree, TreeOptions, TreePlan, verify,
 };
 use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, Monitor};
 
@@ -159,6 +159,23 @@ impl Cluster {
 
     pub fn set_word(&mut self, addr: GlobalAddr, word: u64) {
         self.sim.host_words(addr.node())[addr.offset() as usize / 8] = word;
+    }
+
+    /// Checks the tree in memory, and that `caches` lead to its keys; how many copies they have.
+    pub fn verify_caches(&mut self, caches: &[Arc<IndexCache>]) -> u64 {
+        let (sim, meta) = (&mut self.sim, self.plan.meta());
+        let mut read = |addr: GlobalAddr, words: &mut [u64]| {
+            let at = addr.offset() as usize / 8;
+            words.copy_from_slice(&sim.host_words(addr.node())[at..at + words.len()]);
+            Ok(())
+        };
+        let survey = Survey::of(meta, &mut read, |_| ()).unwrap();
+        let survey = survey.expect("a sound tree");
+        let copies = caches.iter().map(|cache| {
+            let checked = survey.check_cache(meta, cache, &mut read).unwrap();
+            checked.expect("a sound cache")
+        });
+        copies.sum()
     }
 
     /// Checks the tree in memory; its shape and its pairs.

@@ -95,9 +95,9 @@ options! {
     /// Coroutines of a thread, each a client
     #[arg(value_name = "N")]
     coroutines: Bounded<1, { u16::MAX as u64 }>,
-    /// Keys loaded before the run, for example 10M
+    /// Keys loaded before the run, for example 10M; 0 for an empty tree, where all operations are inserts
     #[arg(value_name = "N")]
-    keys: Bounded<1, MAX_KEYS>,
+    keys: Bounded<0, MAX_KEYS>,
     /// Measured time of a run: seconds, or with a unit
     #[arg(value_name = "TIME")]
     seconds: PositiveTime,
@@ -153,6 +153,10 @@ options! {
     /// Whether the RNIC's queue-pair cache and its misses are simulated
     #[arg(value_name = "on|off")]
     qp_cache: Switch,
+    /// Whether each run is verified in the end: the tree in memory, the value of every key, and the index caches,
+    /// against what was acknowledged
+    #[arg(value_name = "on|off")]
+    verify: Switch,
     /// Directory for all results: JSON, CSV, .hgrm, SVG
     #[arg(value_name = "DIR")]
     out: Place,
@@ -210,6 +214,7 @@ pub fn default_options() -> Options {
         prefill_cache: Some(Switch::On),
         cache_budget: Some(Bounded::new(dmtree_index::DEFAULT_CACHE_BYTES as u64)),
         qp_cache: Some(Switch::On),
+        verify: Some(Switch::Off),
         out: None,
         json: None,
         csv: None,
@@ -319,7 +324,13 @@ mod tests {
             csv: Some("results".parse().unwrap()),
             ..Options::default()
         };
+        let empty = Options {
+            keys: Some(Bounded::new(0)),
+            mix: Some("insert:99,get:1".parse().unwrap()),
+            ..Options::default()
+        };
         for (options, flag) in [
+            (empty, "--mix insert"),
             (stagger, "--stagger"),
             (clients, "--threads"),
             (stdout, "--csv"),

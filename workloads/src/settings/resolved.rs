@@ -13,7 +13,7 @@ use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
 use crate::lock_memory;
-use crate::mix::Mix;
+use crate::mix::{Mix, Operation};
 
 /// Everything that a command has to know.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Settings {
     pub threads: u16,
     /// Clients a thread.
     pub coroutines: u16,
-    /// Keys loaded: 0 to this.
+    /// How many keys are loaded.
     pub keys: u64,
     /// The measured window.
     pub window: Duration,
@@ -72,6 +72,8 @@ pub struct Settings {
     pub prefill_cache: bool,
     /// Bytes of a compute server's index cache.
     pub cache_budget: u64,
+    /// Whether runs are verified.
+    pub verify: bool,
     /// Directory for all results.
     pub out: Option<Place>,
     /// File for JSON.
@@ -120,6 +122,7 @@ impl Settings {
             prefill_cache: Some(prefill_cache),
             cache_budget: Some(cache_budget),
             qp_cache: Some(qp_cache),
+            verify: Some(verify),
             ..
         } = options.clone()
         else {
@@ -137,6 +140,12 @@ impl Settings {
         if stagger > warmup {
             return Err(Failure::Usage(format!(
                 "--stagger {stagger} is longer than --warmup {warmup}: clients would start in the measured window"
+            )));
+        }
+        if keys.get() == 0 && mix.share(Operation::Insert) < 1.0 {
+            return Err(Failure::Usage(format!(
+                "--keys 0 --mix {mix}: an empty tree has no key to update or get; --mix insert begins with one, other \
+                 mixes need --keys 1 or more"
             )));
         }
         if let (Some(json), Some(csv)) = (&options.json, &options.csv)
@@ -194,6 +203,7 @@ impl Settings {
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
             prefill_cache: prefill_cache.is_on(),
             cache_budget: cache_budget.get(),
+            verify: verify.is_on(),
             out: options.out.clone(),
             json: options.json.clone(),
             csv: options.csv.clone(),
@@ -206,6 +216,7 @@ impl Settings {
                 trace_from: None,
                 trace_for: None,
                 quick: None,
+                verify: None,
                 // What it came to is told with the lock.
                 lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options

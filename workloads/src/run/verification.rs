@@ -1,0 +1,39 @@
+//! `--verify on`: what a run left behind, in the same process and on the same memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use dmtree_cluster::sim::Sim;
+use dmtree_index::IndexCache;
+
+use super::{RunPlan, SERVER};
+use crate::error::Result;
+use crate::verify::{History, Subject, Verified, verify_run};
+
+impl RunPlan<'_> {
+    /// Verifies what the run has left; it takes no virtual time, which has ended.
+    ///
+    /// # Errors
+    /// [`crate::Failure::Work`] with the run, its seed and the first violation.
+    pub(super) fn verify(
+        &self,
+        sim: &mut Sim,
+        history: &History,
+        caches: &[Arc<IndexCache>],
+    ) -> Result<Verified> {
+        let began = Instant::now();
+        let subject = Subject {
+            meta: self.tree.meta(),
+            history,
+            caches,
+        };
+        let words = sim.host_words(SERVER);
+        let mut memory = BTreeMap::from([(SERVER, &*words)]);
+        let verified = verify_run(subject, &mut memory, self.loaded_pairs())
+            .map_err(|violation| self.failure(format!("verification: {violation}")))?;
+        let took = began.elapsed();
+        tracing::info!(run = self.spec.title(), ?verified, ?took, "run verified");
+        Ok(verified)
+    }
+}
