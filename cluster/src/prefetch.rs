@@ -7,11 +7,15 @@ use crate::LINE_BYTES;
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..size_of_val(values)).step_by(LINE_BYTES) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let address = values.as_ptr().cast::<i8>().wrapping_add(line);
-        // SAFETY: SSE is part of the x86-64 baseline; a prefetch never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+        let mut address = values.as_ptr().cast::<i8>();
+        let end = address.wrapping_add(size_of_val(values));
+        while address < end {
+            // SAFETY: SSE is part of the x86-64 baseline; a prefetch never faults, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+            address = address.wrapping_add(LINE_BYTES);
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (values, LINE_BYTES);

@@ -376,8 +376,18 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
     }
 
     /// Where a descent to level `floor` begins.
+    #[inline]
     async fn start(&mut self, key: u64, floor: u8) -> Result<Position> {
         work(&self.ep, self.options.lookup_ns).await;
+        match self.known_start(key, floor) {
+            Some(at) => Ok(at),
+            None => self.read_root().await,
+        }
+    }
+
+    /// Where it begins by what the cache knows.
+    #[inline]
+    fn known_start(&mut self, key: u64, floor: u8) -> Option<Position> {
         // Taken by the operation's first descent, which is to the leaf.
         let foreseen = self.hints.this.take();
         let foreseen = foreseen
@@ -391,15 +401,14 @@ impl<E: Endpoint, L: LockProtocol<E>> Tree<E, L> {
             None => self.cache.lookup(key, floor),
         };
         if let Some(hit) = hit {
-            return Ok(Position::new(
-                hit.child,
-                Some(hit.child_level),
-                Via::Parent(hit.parent),
-            ));
+            let via = Via::Parent(hit.parent);
+            return Some(Position::new(hit.child, Some(hit.child_level), via));
         }
-        if let Some((root, level)) = self.cache.root() {
-            return Ok(Position::new(root, Some(level), Via::KnownRoot));
-        }
+        let (root, level) = self.cache.root()?;
+        Some(Position::new(root, Some(level), Via::KnownRoot))
+    }
+
+    async fn read_root(&mut self) -> Result<Position> {
         self.stats.root_reads += 1;
         // By verb also on its own node: an RNIC-atomic word.
         let root = GlobalAddr::from_bits(self.ep.read_u64(self.meta.root_word()).await?);

@@ -147,7 +147,7 @@ impl<E: Endpoint> LockProtocol<E> for Sherman {
             )
             .await?;
         if handovers == 0 {
-            let mut patience = Patience::new(ep, WaitFor::new("sherman: global word", lock));
+            let mut patience = Patience::new(WaitFor::new("sherman: global word", lock));
             let mine = u64::from(self.member.client().0) + 1;
             // Invariant 1: through the RNIC also on the lock's own node. No pause: the round trip is one.
             while ep.rdma_cas(lock, 0, mine).await? != 0 {

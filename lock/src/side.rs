@@ -228,22 +228,24 @@ pub(crate) async fn wait<E: Endpoint, P: FnMut(&[u64]) -> bool>(
 /// Bounds a loop of verbs as the endpoint bounds its own waits: reported once, failed at the limit.
 pub(crate) struct Patience {
     wait: WaitFor,
-    since_ns: u64,
+    /// Since when: the first attempt that did not succeed.
+    since_ns: Option<u64>,
     reported: bool,
 }
 
 impl Patience {
-    pub(crate) fn new<E: Endpoint>(ep: &E, wait: WaitFor) -> Self {
+    pub(crate) fn new(wait: WaitFor) -> Self {
         Self {
             wait,
-            since_ns: ep.now(),
+            since_ns: None,
             reported: false,
         }
     }
 
     /// To be called after each attempt that did not succeed.
     pub(crate) fn check<E: Endpoint>(&mut self, ep: &E) -> Result<()> {
-        let (bounds, waited_ns) = (ep.wait_bounds(), ep.now() - self.since_ns);
+        let (bounds, now_ns) = (ep.wait_bounds(), ep.now());
+        let waited_ns = now_ns - *self.since_ns.get_or_insert(now_ns);
         if waited_ns > bounds.limit_ns {
             let WaitFor { what, addr } = self.wait;
             let kind = ErrorKind::WaitLimit {

@@ -155,8 +155,9 @@ impl Outcome {
         }
     }
 
-    fn acknowledge_write(&self, client: ClientId, now_ns: u64) {
+    fn acknowledge_write<E: Endpoint>(&self, endpoint: &E) {
         if let Some(history) = &self.history {
+            let (client, now_ns) = (endpoint.client(), endpoint.now());
             history.borrow_mut().acknowledge(client, now_ns);
         }
     }
@@ -244,7 +245,7 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
             Operation::Get => tree.get(key).await.map(|value| value.is_some()),
         };
         if is_write && matches!(found, Ok(true)) {
-            outcome.acknowledge_write(client, tree.endpoint().now());
+            outcome.acknowledge_write(tree.endpoint());
         }
         let failure = match found {
             Ok(true) => None,

@@ -115,6 +115,8 @@ impl RunRow {
 pub struct Simulator {
     /// Timers and wake-ups taken from the event queues.
     pub events: u64,
+    /// Delays that took no event of their own, see [`dmtree_cluster::sim::SimStats::folded`].
+    pub folded: u64,
     /// Verbs.
     pub verbs: u64,
     /// Wall-clock time in the event loops, summed over the runs: with runs on several cores, more

@@ -100,6 +100,7 @@ pub fn report(
         runs,
         simulator: Simulator {
             events: outcomes.iter().map(|outcome| outcome.events).sum(),
+            folded: outcomes.iter().map(|outcome| outcome.folded).sum(),
             verbs: outcomes.iter().map(|outcome| outcome.verbs).sum(),
             wall_s: outcomes
                 .iter()

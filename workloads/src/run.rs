@@ -93,6 +93,8 @@ pub struct RunOutcome {
     pub growth: GrowthStats,
     /// Events of the simulation.
     pub events: u64,
+    /// Delays of the simulation that took no event.
+    pub folded: u64,
     /// Verbs of the simulation.
     pub verbs: u64,
     /// Wall-clock time that the event loop took.
@@ -250,6 +252,7 @@ impl<'a> RunPlan<'a> {
             remote,
             growth: outcome.growth(),
             events: stats.events,
+            folded: stats.folded,
             verbs: stats.verbs,
             event_loop,
             load,

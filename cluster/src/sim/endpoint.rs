@@ -76,6 +76,7 @@ impl SimEndpoint {
         let folds = cost <= world.costs.foldable && debt.has_room();
         if folds {
             debt.fold(cost);
+            world.stats.folded += 1;
         }
         folds
     }
@@ -137,33 +138,97 @@ impl Future for Delay<'_> {
     }
 }
 
-/// A chain in flight.
-struct Completion<'a> {
-    endpoint: &'a SimEndpoint,
-    op: u32,
-    collected: bool,
+/// How far a chain has come.
+enum Stage {
+    New,
+    /// What the client owes passes until then.
+    Owes(Time),
+    /// In flight, as the operation of that number. The caller's chain is that of an unused operation meanwhile.
+    Posted(u32),
+    Over,
 }
 
-impl Future for Completion<'_> {
-    type Output = Chain;
+/// A chain's way from its post to its completion.
+struct Execution<'e, 'c> {
+    endpoint: &'e SimEndpoint,
+    chain: &'c mut Chain,
+    stage: Stage,
+}
+
+impl Execution<'_, '_> {
+    /// Before the post. Not begun before the first poll: a future that nobody polls posts nothing.
+    #[inline]
+    fn begin(&mut self) -> Poll<Result<()>> {
+        if self.chain.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let owed = {
+            let mut world = self.endpoint.world.borrow_mut();
+            world.owed_before_post(self.endpoint.client)
+        };
+        if owed > 0 {
+            self.owe(owed)
+        } else {
+            self.post()
+        }
+    }
+
+    #[inline(never)]
+    fn owe(&mut self, owed: Time) -> Poll<Result<()>> {
+        let until = self
+            .endpoint
+            .pass(&mut self.endpoint.world.borrow_mut(), owed)
+            .until;
+        self.stage = Stage::Owes(until);
+        self.owed()
+    }
+
+    #[inline(never)]
+    fn owed(&mut self) -> Poll<Result<()>> {
+        match self.stage {
+            Stage::Owes(until) if self.endpoint.world.borrow().now < until => Poll::Pending,
+            _ => self.post(),
+        }
+    }
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Chain> {
+    fn post(&mut self) -> Poll<Result<()>> {
         let mut world = self.endpoint.world.borrow_mut();
-        if !world.is_done(self.op) {
-            return Poll::Pending;
-        }
-        let chain = world.collect(self.op);
-        drop(world);
-        self.collected = true;
-        Poll::Ready(chain)
+        let op = world.post(self.endpoint.client, self.chain)?;
+        world.clients[self.endpoint.client as usize].debt = Debt::NONE;
+        self.stage = Stage::Posted(op);
+        // The event of its completion polls the client.
+        Poll::Pending
     }
 }
 
-impl Drop for Completion<'_> {
+impl Future for Execution<'_, '_> {
+    type Output = Result<()>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        match self.stage {
+            Stage::Posted(op) => {
+                let this = &mut *self;
+                if this.endpoint.world.borrow_mut().collect(op, this.chain) {
+                    this.stage = Stage::Over;
+                    Poll::Ready(Ok(()))
+                } else {
+                    Poll::Pending
+                }
+            }
+            Stage::New => self.begin(),
+            Stage::Owes(_) => self.owed(),
+            Stage::Over => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl Drop for Execution<'_, '_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.collected {
-            self.endpoint.world.borrow_mut().abandon(self.op);
+        if let Stage::Posted(op) = self.stage {
+            self.endpoint.world.borrow_mut().abandon(op);
         }
     }
 }
@@ -226,28 +291,13 @@ impl Endpoint for SimEndpoint {
             .random()
     }
 
-    async fn execute(&self, chain: &mut Chain) -> Result<()> {
-        if chain.is_empty() {
-            return Ok(());
-        }
-        let owed = self.world.borrow_mut().owed_before_post(self.client);
-        if owed > 0 {
-            let delay = self.pass(&mut self.world.borrow_mut(), owed);
-            delay.await;
-        }
-        let op = {
-            let mut world = self.world.borrow_mut();
-            let op = world.post(self.client, chain)?;
-            world.clients[self.client as usize].debt = Debt::NONE;
-            op
-        };
-        *chain = Completion {
+    #[inline]
+    fn execute(&self, chain: &mut Chain) -> impl Future<Output = Result<()>> {
+        Execution {
             endpoint: self,
-            op,
-            collected: false,
+            chain,
+            stage: Stage::New,
         }
-        .await;
-        Ok(())
     }
 
     #[inline(always)]
@@ -467,6 +517,7 @@ impl Endpoint for SimEndpoint {
             let most = world.costs.deferrable;
             let debt = &mut world.clients[self.client as usize].debt;
             if debt.defer(cost, most) {
+                world.stats.folded += 1;
                 return;
             }
         }

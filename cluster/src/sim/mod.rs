@@ -96,6 +96,9 @@ impl SimConfig {
 pub struct SimStats {
     /// Timers and wake-ups taken from the event queue, or passed at once because nothing came before them.
     pub events: u64,
+    /// Delays of clients, CPU time, that took no event: they passed together with a later delay. A simulator that
+    /// has a timer for every delay, as a plain one does, pops `events + folded` of them or more.
+    pub folded: u64,
     /// Verbs posted.
     pub verbs: u64,
 }

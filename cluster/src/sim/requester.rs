@@ -101,12 +101,18 @@ pub(super) const FIRST_BYTES: usize = 512;
 pub(super) const NO_QP: u32 = u32::MAX;
 
 impl World {
-    pub(super) fn queue_pair(&mut self, client: u32, to: u16) -> u32 {
-        let thread = self.clients[client as usize].thread as usize;
-        let known = self.qp_of[thread][usize::from(to)];
-        if known != NO_QP {
-            return known;
+    #[inline]
+    fn queue_pair(&mut self, client: u32, to: u16) -> u32 {
+        let thread = self.clients[client as usize].thread;
+        match self.threads[thread as usize].queue_pairs[usize::from(to)] {
+            NO_QP => self.new_queue_pair(client, to),
+            known => known,
         }
+    }
+
+    #[cold]
+    fn new_queue_pair(&mut self, client: u32, to: u16) -> u32 {
+        let thread = self.clients[client as usize].thread;
         let from = self.clients[client as usize].node;
         let id = self.qps.len() as u32;
         self.qps.push(QueuePair {
@@ -126,7 +132,7 @@ impl World {
             last_response: 0,
             window: u64::MAX,
         });
-        self.qp_of[thread][usize::from(to)] = id;
+        self.threads[thread as usize].queue_pairs[usize::from(to)] = id;
         id
     }
 
@@ -141,6 +147,7 @@ impl World {
     }
 
     /// Takes the chain and posts it; the operation's number is what [`World::collect`] wants back.
+    #[inline]
     pub(super) fn post(&mut self, client: u32, chain: &mut Chain) -> Result<u32> {
         self.check_chain(chain)?;
         let to = chain.node().expect("not empty").0;
@@ -152,7 +159,7 @@ impl World {
             self.ops.len() as u32 - 1
         });
         let op = &mut self.ops[id as usize];
-        // A free place's own chain is empty.
+        // A free place's own chain is empty. The caller's is that one, until it is collected.
         std::mem::swap(&mut op.chain, chain);
         op.client = client;
         op.qp = qp;
@@ -217,7 +224,11 @@ impl World {
             let memory = usize::from(verb.addr.is_device());
             let space = &self.nodes[usize::from(state.to)].spaces[memory];
             let bytes = (verb.op.remote_bytes() as usize).min(FIRST_BYTES);
-            space.hint(verb.addr.offset() as usize, bytes);
+            if matches!(verb.op, Op::Read { .. }) {
+                space.prefetch(verb.addr.offset() as usize, bytes);
+            } else {
+                space.prefetch_for_change(verb.addr.offset() as usize, bytes);
+            }
         }
         if count == 0 {
             return false;
@@ -251,19 +262,16 @@ impl World {
         whole
     }
 
-    /// Whether operation `id` is complete.
+    /// Gives the chain of operation `id` back, in the place of the one that it was taken in exchange for, if the
+    /// operation is complete; says whether it is.
     #[inline]
-    pub(super) fn is_done(&self, id: u32) -> bool {
-        self.ops[id as usize].done
-    }
-
-    /// Gives the completed operation's chain back.
-    #[inline]
-    pub(super) fn collect(&mut self, id: u32) -> Chain {
+    pub(super) fn collect(&mut self, id: u32, chain: &mut Chain) -> bool {
         let op = &mut self.ops[id as usize];
-        debug_assert!(op.done, "collected when complete");
-        self.free_ops.push(id);
-        std::mem::take(&mut op.chain)
+        if op.done {
+            std::mem::swap(&mut op.chain, chain);
+            self.free_ops.push(id);
+        }
+        op.done
     }
 
     /// The operation's future was dropped: its verbs go on, its result is nobody's.

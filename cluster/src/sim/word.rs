@@ -31,6 +31,7 @@ impl SimEndpoint {
         let space = &mut world.nodes[usize::from(self.node.0)].spaces[0];
         let bytes = space.at_hand(start as usize, words * 8, self.core, writes)?;
         debt.fold(cost);
+        world.stats.folded += 1;
         Some(access(bytes))
     }
 

@@ -45,6 +45,14 @@ pub(super) struct Client {
     pub(super) finished: bool,
 }
 
+/// A thread of clients, which share its queue pairs.
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) clients: u32,
+    /// By the node that they go to.
+    pub(super) queue_pairs: Vec<u32>,
+}
+
 /// Everything of the simulation but the clients' futures.
 pub(super) struct World {
     pub(super) now: Time,
@@ -55,14 +63,13 @@ pub(super) struct World {
     pub(super) config: SimConfig,
     pub(super) nodes: Vec<Node>,
     pub(super) qps: Vec<QueuePair>,
-    pub(super) qp_of: Vec<Vec<u32>>,
     /// Operations, and places for them.
     pub(super) ops: Vec<InFlight>,
     pub(super) free_ops: Vec<u32>,
     pub(super) clients: Vec<Client>,
-    pub(super) threads: BTreeMap<(u16, u16), u32>,
-    /// How many clients each thread has.
-    pub(super) clients_of: Vec<u32>,
+    pub(super) threads: Vec<Thread>,
+    /// Their numbers, by node and number within the node.
+    thread_numbers: BTreeMap<(u16, u16), u32>,
     pub(super) freedoms: Freedoms,
     /// The window of time in which queue pairs are counted as active, and when it ends.
     pub(super) window: u64,
@@ -127,12 +134,11 @@ impl World {
             config: config.clone(),
             nodes,
             qps: Vec::new(),
-            qp_of: Vec::new(),
             ops: Vec::new(),
             free_ops: Vec::new(),
             clients: Vec::new(),
-            threads: BTreeMap::new(),
-            clients_of: Vec::new(),
+            threads: Vec::new(),
+            thread_numbers: BTreeMap::new(),
             freedoms: Freedoms::new(config),
             window: 0,
             window_end: 0,
@@ -159,12 +165,15 @@ impl World {
         );
         let id = self.clients.len() as u32;
         let next_thread = self.threads.len() as u32;
-        let thread_id = *self.threads.entry((node.0, thread)).or_insert(next_thread);
+        let numbers = &mut self.thread_numbers;
+        let thread_id = *numbers.entry((node.0, thread)).or_insert(next_thread);
         if thread_id == next_thread {
-            self.qp_of.push(vec![NO_QP; self.nodes.len()]);
-            self.clients_of.push(0);
+            self.threads.push(Thread {
+                clients: 0,
+                queue_pairs: vec![NO_QP; self.nodes.len()],
+            });
         }
-        self.clients_of[thread_id as usize] += 1;
+        self.threads[thread_id as usize].clients += 1;
         self.clients.push(Client {
             node: node.0,
             thread: thread_id,
@@ -198,7 +207,7 @@ impl World {
     #[inline]
     pub(super) fn owed_before_post(&mut self, client: u32) -> Time {
         let client = &mut self.clients[client as usize];
-        if self.clients_of[client.thread as usize] > 1 {
+        if self.threads[client.thread as usize].clients > 1 {
             client.debt.settle()
         } else {
             0
