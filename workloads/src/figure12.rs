@@ -3,7 +3,7 @@
 //! clients, throughput.
 //!
 //! The cluster is the paper's: 10 nodes of 12 threads, node 0 memory server and compute server.
-//! What differs: 10 M keys instead of 800 M, and a simulated cluster. Both ways to page data of
+//! What differs: 10 M keys instead of 800 M (80 M with `--paper`), and a simulated cluster. Both ways to page data of
 //! local clients are run, as the paper does not say which it had; ALock is beside them, which the
 //! paper's figure does not have.
 
@@ -54,9 +54,9 @@ fn quick() -> Options {
     }
 }
 
-/// As near to the paper's as fits 8 GiB: a tenth of its keys, its measured time after half of its warm-up, one
-/// seed for each of its three runs, and the data path that is most likely its own (docs/reproduction.md). Long
-/// enough to be interrupted, hence resumed.
+/// As near to the paper's as two runs at once fit 8 GiB: a tenth of its keys; the middle 10 s of 20 s measured, three
+/// runs, as there; the data path that is most likely its own (docs/reproduction.md). Long enough to be interrupted,
+/// hence resumed.
 fn paper() -> Options {
     let known = "every default is a value of its option";
     Options {
