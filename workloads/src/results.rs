@@ -64,7 +64,8 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
     classes(&outcome, settings)
         .into_iter()
         .enumerate()
-        .map(|(number, (class, latencies))| RunRow {
+        .map(|(number, class)| (class, each_seed(number)))
+        .map(|((class, latencies), each_seed)| RunRow {
             lock: spec.lock.to_string(),
             lock_params: lock_params.clone(),
             distribution: spec.distribution.to_string(),
@@ -83,8 +84,8 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
             ops: latencies.count(),
             throughput_ops_s: a_second(&latencies) / seeds.len() as f64,
             latency_ns: latencies.summary(),
-            over_seeds: OverSeeds::of(&each_seed(number)),
-            each_seed: each_seed(number),
+            over_seeds: OverSeeds::of(&each_seed),
+            each_seed,
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
             verified: outcome.verified.filter(|_| class == Class::All),

@@ -108,7 +108,9 @@ impl<'a> Resume<'a> {
     pub(crate) fn keep(&self, outcome: &RunOutcome, progress: &Progress) {
         let Some(store) = &self.store else { return };
         if let Err(failure) = store.keep(self.settings, outcome) {
-            progress.tell(&format!("warning: {failure}\n"));
+            progress.tell(&format!(
+                "warning: {failure}; a later command will have to run it again\n"
+            ));
         }
     }
 
