@@ -87,7 +87,7 @@ pub struct Settings {
     pub csv: Option<Place>,
     /// What is traced.
     pub trace: Option<TraceWanted>,
-    /// The options that can change a result, for the report.
+    /// The options that can change a result, for the report; by them a kept run is known (`--resume`).
     pub options: Options,
 }
 
