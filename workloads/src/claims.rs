@@ -10,6 +10,7 @@ use dmtree_lock::DataPath;
 use serde::Serialize;
 
 use crate::report::{Class, RunRow};
+use crate::seeds::{SeedFigures, Span};
 
 /// How far an end of a published range may be missed.
 const TOLERANCE: f64 = 0.25;
@@ -82,6 +83,36 @@ impl fmt::Display for Range {
     }
 }
 
+/// The ends of what each seed alone measures, over the seeds. A seed alone has fewer samples: where it lacks a
+/// percentile that all together have, what is measured of them can lie outside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RangeOverSeeds {
+    /// The smallest ratio: of the seed where it is least, and of the one where it is greatest.
+    pub min: Span<f64>,
+    /// The largest ratio, likewise.
+    pub max: Span<f64>,
+}
+
+impl RangeOverSeeds {
+    /// None of fewer than two seeds, or when one of them measured nothing.
+    fn of(seeds: &[Option<Range>]) -> Option<Self> {
+        if seeds.len() < 2 {
+            return None;
+        }
+        Some(Self {
+            min: Span::of(seeds.iter().map(|range| range.map(|range| range.min)))?,
+            max: Span::of(seeds.iter().map(|range| range.map(|range| range.max)))?,
+        })
+    }
+}
+
+impl fmt::Display for RangeOverSeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = |Span(min, max)| Range { min, max };
+        write!(f, "{} to {}", end(self.min), end(self.max))
+    }
+}
+
 /// A published claim, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
@@ -93,7 +124,10 @@ pub struct Claim {
     pub published: &'static str,
     /// The ratios measured; null when no percentile had enough samples on both sides.
     pub measured: Option<Range>,
-    /// How they compare; null when nothing was measured.
+    /// How far the seeds lie apart; of several seeds, each of which has a ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<RangeOverSeeds>,
+    /// How what all seeds together measured compares; null when nothing was measured.
     pub verdict: Option<Verdict>,
 }
 
@@ -191,36 +225,56 @@ pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {
         ))
     };
     let judge = |claim: &Published| {
-        let (measured, verdict) = match claim.subject {
+        let pairs: Vec<_> = match claim.subject {
             Subject::Tail {
                 distribution,
                 class,
-                published,
-            } => {
-                let (sherman, farlock) = pair(distribution, class)?;
-                let measured = Range::of(tail_ratios(sherman, farlock));
-                (
-                    measured,
-                    measured.map(|measured| judge_range(measured, published)),
-                )
-            }
-            Subject::Throughput { distributions } => {
-                let ratios = distributions
-                    .iter()
-                    .map(|distribution| {
-                        let (sherman, farlock) = pair(distribution, Class::All)?;
-                        Some(farlock.throughput_ops_s / sherman.throughput_ops_s)
-                    })
-                    .collect::<Option<Vec<_>>>()?;
-                let measured = Range::of(ratios.into_iter().filter(|ratio| ratio.is_finite()));
-                (measured, measured.map(judge_sameness))
-            }
+                ..
+            } => vec![pair(distribution, class)?],
+            Subject::Throughput { distributions } => distributions
+                .iter()
+                .map(|distribution| pair(distribution, Class::All))
+                .collect::<Option<_>>()?,
         };
+        // Of all seeds, or of one.
+        let ratios = |of: &dyn Fn(&RunRow) -> Option<SeedFigures>| {
+            let mut ratios = Vec::new();
+            for (sherman, farlock) in &pairs {
+                let (sherman, farlock) = (of(sherman)?, of(farlock)?);
+                match claim.subject {
+                    Subject::Tail { .. } => ratios.extend(tail_ratios(&sherman, &farlock)),
+                    Subject::Throughput { .. } => {
+                        ratios.push(farlock.throughput_ops_s / sherman.throughput_ops_s);
+                    }
+                }
+            }
+            Range::of(ratios.into_iter().filter(|ratio| ratio.is_finite()))
+        };
+        let measured = ratios(&|row| {
+            Some(SeedFigures {
+                throughput_ops_s: row.throughput_ops_s,
+                latency_ns: row.latency_ns,
+            })
+        });
+        let verdict = measured.map(|measured| match claim.subject {
+            Subject::Tail { published, .. } => judge_range(measured, published),
+            Subject::Throughput { .. } => judge_sameness(measured),
+        });
+        let rows = || {
+            pairs
+                .iter()
+                .flat_map(|(sherman, farlock)| [sherman, farlock])
+        };
+        let seeds = rows().map(|row| row.each_seed.len()).min().unwrap_or(0);
+        let each_seed: Vec<_> = (0..seeds)
+            .map(|seed| ratios(&|row| row.each_seed.get(seed).copied()))
+            .collect();
         Some(Claim {
             id: claim.id,
             data_path,
             published: claim.text,
             measured,
+            over_seeds: RangeOverSeeds::of(&each_seed),
             verdict,
         })
     };
@@ -228,9 +282,9 @@ pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {
 }
 
 /// Slower over faster at P95, P99, P99.9 and P99.999, where both have a value.
-fn tail_ratios(slower: &RunRow, faster: &RunRow) -> impl Iterator<Item = f64> {
-    let tail = |row: &RunRow| {
-        let summary = &row.latency_ns;
+fn tail_ratios(slower: &SeedFigures, faster: &SeedFigures) -> impl Iterator<Item = f64> {
+    let tail = |figures: &SeedFigures| {
+        let summary = &figures.latency_ns;
         [summary.p95, summary.p99, summary.p99_9, summary.p99_999]
     };
     tail(slower)

@@ -14,9 +14,12 @@ use crate::progress::Progress;
 use crate::report::RunRow;
 use crate::results::{conditions, json_text, notes, report, write_all};
 use crate::run::{RunPlan, RunSpec, nanos, runs_of};
+use crate::seeds::over_seeds_text;
+use crate::settings::choice::Switch;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Place;
 use crate::settings::{Options, Settings, config_text, quick_options};
+use crate::store::Resume;
 use crate::sweep::run_all;
 use crate::table::{claims_text, runs_text, verified_text};
 
@@ -33,6 +36,8 @@ pub struct Command {
     pub defaults: fn() -> Options,
     /// What `--quick` changes of them.
     pub quick: fn() -> Options,
+    /// What `--paper` changes of them; none where there is no such thing.
+    pub paper: Option<fn() -> Options>,
     /// Finds its claims in the rows of its runs.
     pub judge: fn(&Settings, &[RunRow]) -> Vec<Claim>,
 }
@@ -44,6 +49,7 @@ pub const BENCH: Command = Command {
     title: "Latency of the tree's operations, by lock",
     defaults: Options::default,
     quick: quick_options,
+    paper: None,
     judge: |_, _| Vec::new(),
 };
 
@@ -66,14 +72,8 @@ pub fn figure(number: u32) -> Result<&'static Command> {
 /// # Errors
 /// [`Failure::Usage`] before anything is run or written, [`Failure::Work`] afterwards.
 pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()> {
-    let quick = given.quick.is_some_and(|quick| quick.is_on());
-    let quick = if quick {
-        (command.quick)()
-    } else {
-        Options::default()
-    };
-    let outputs = given.or(quick).or((command.defaults)());
-    let settings = Settings::of(outputs)?;
+    let size = size_options(command, &given)?;
+    let settings = Settings::of(given.or(size).or((command.defaults)()))?;
     if only_print {
         let trace = settings.trace.as_ref();
         let shown = Options {
@@ -84,22 +84,30 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
             trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
             verify: Some(settings.verify.into()),
+            resume: Some(settings.resume.into()),
             lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
         };
         return Console::Stdout.print(&config_text(&shown)?);
     }
     let runs = runs_of(&settings);
-    let threads = threads_for(&settings, &runs)?;
+    let mut resume = Resume::of(&settings, &runs)?;
+    let left = resume.left(&runs);
+    let threads = threads_for(&settings, &left)?;
     check_outputs(&settings)?;
+    resume.prepare()?;
+    Console::Stderr.print(&resume.text())?;
 
-    let total_ns = (settings.warmup + settings.window).as_nanos() as u64 * runs.len() as u64;
-    let progress = Progress::new(total_ns);
-    let outcomes = run_all(&runs, threads, |spec, abandon| {
-        RunPlan::new(&settings, spec)?.execute(&progress, abandon)
+    let ns_a_run = nanos(settings.warmup + settings.window);
+    let [total_ns, done_ns] = [runs.len(), resume.done()].map(|runs| ns_a_run * runs as u64);
+    let progress = Progress::resumed(total_ns, done_ns);
+    let outcomes = run_all(&left, threads, |spec, abandon| {
+        let outcome = RunPlan::new(&settings, spec)?.execute(&progress, abandon)?;
+        resume.keep(&outcome, &progress);
+        Ok(outcome)
     });
     progress.end();
-    let outcomes = outcomes?;
+    let outcomes = resume.complete(outcomes?);
     let traced = outcomes
         .iter()
         .filter_map(|outcome| outcome.trace.as_ref())
@@ -119,11 +127,12 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
+        over_seeds_text(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),
@@ -152,6 +161,25 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     // A full disk must not cost the results of a long run: they are shown all the same.
     let printed = console.print(&text);
     written.and(json).and(csv).and(traced).and(printed)
+}
+
+/// What `--quick` or `--paper` changes of the defaults.
+fn size_options(command: &Command, given: &Options) -> Result<Options> {
+    let is_on = |switch: Option<Switch>| switch.is_some_and(Switch::is_on);
+    match (is_on(given.quick), is_on(given.paper), command.paper) {
+        (true, true, _) => Err(Failure::Usage(
+            "--quick and --paper contradict each other: one is smaller than the defaults, the other larger; give \
+             one of them, or --quick=off or --paper=off against a config file"
+                .to_owned(),
+        )),
+        (_, true, None) => Err(Failure::Usage(format!(
+            "--paper is for figures, such as figure 12 --paper; for {} give --keys, --seconds, --warmup and --seeds",
+            command.name
+        ))),
+        (_, true, Some(paper)) => Ok(paper()),
+        (true, ..) => Ok((command.quick)()),
+        _ => Ok(Options::default()),
+    }
 }
 
 /// On how many threads the runs fit into memory.

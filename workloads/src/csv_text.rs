@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::error::{Failure, Result};
 use crate::report::{Class, Report};
+use crate::seeds::{LatencySpans, Span};
 use dmtree_lock::DataPath;
 
 #[derive(Serialize)]
@@ -36,6 +37,26 @@ struct Line<'a> {
     p99_99_ns: Option<u64>,
     p99_999_ns: Option<u64>,
     max_ns: Option<u64>,
+    seeds: u32,
+    throughput_ops_s_min: Option<f64>,
+    throughput_ops_s_max: Option<f64>,
+    p50_ns_min: Option<u64>,
+    p50_ns_max: Option<u64>,
+    p95_ns_min: Option<u64>,
+    p95_ns_max: Option<u64>,
+    p99_ns_min: Option<u64>,
+    p99_ns_max: Option<u64>,
+    p99_9_ns_min: Option<u64>,
+    p99_9_ns_max: Option<u64>,
+    p99_99_ns_min: Option<u64>,
+    p99_99_ns_max: Option<u64>,
+    p99_999_ns_min: Option<u64>,
+    p99_999_ns_max: Option<u64>,
+}
+
+/// The ends of what the seeds span; none with one seed, and where one has too few samples.
+fn ends<T>(span: Option<Span<T>>) -> (Option<T>, Option<T>) {
+    span.map(|Span(least, greatest)| (least, greatest)).unzip()
 }
 
 /// The runs as CSV text with a header; a percentile with too few samples is an empty field.
@@ -53,6 +74,18 @@ pub fn csv_text(report: &Report) -> Result<String> {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         let latency = run.latency_ns;
+        let over = run.over_seeds.as_ref();
+        let (throughput_ops_s_min, throughput_ops_s_max) =
+            ends(over.map(|over| over.throughput_ops_s));
+        let percentile = |of: fn(&LatencySpans) -> Option<Span<u64>>| {
+            ends(over.and_then(|over| of(&over.latency_ns)))
+        };
+        let (p50_ns_min, p50_ns_max) = percentile(|spans| spans.p50);
+        let (p95_ns_min, p95_ns_max) = percentile(|spans| spans.p95);
+        let (p99_ns_min, p99_ns_max) = percentile(|spans| spans.p99);
+        let (p99_9_ns_min, p99_9_ns_max) = percentile(|spans| spans.p99_9);
+        let (p99_99_ns_min, p99_99_ns_max) = percentile(|spans| spans.p99_99);
+        let (p99_999_ns_min, p99_999_ns_max) = percentile(|spans| spans.p99_999);
         writer
             .serialize(Line {
                 command: &report.command,
@@ -82,6 +115,21 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 p99_99_ns: latency.p99_99,
                 p99_999_ns: latency.p99_999,
                 max_ns: latency.max,
+                seeds: run.seeds,
+                throughput_ops_s_min,
+                throughput_ops_s_max,
+                p50_ns_min,
+                p50_ns_max,
+                p95_ns_min,
+                p95_ns_max,
+                p99_ns_min,
+                p99_ns_max,
+                p99_9_ns_min,
+                p99_9_ns_max,
+                p99_99_ns_min,
+                p99_99_ns_max,
+                p99_999_ns_min,
+                p99_999_ns_max,
             })
             .map_err(|error| failed(&error))?;
     }
@@ -130,5 +178,7 @@ mod tests {
         assert_eq!(&lines[0][column("p50_ns")], "1234");
         assert_eq!(&lines[0][column("p99_ns")], "");
         assert_eq!(&lines[0][column("data_path")], "cpu");
+        assert_eq!(&lines[0][column("seeds")], "1");
+        assert_eq!(&lines[0][column("p50_ns_min")], "");
     }
 }

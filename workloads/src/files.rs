@@ -147,6 +147,24 @@ fn beside(path: &Path) -> PathBuf {
     directory_of(path).join(format!(".{name}.{}.part", std::process::id()))
 }
 
+/// Removes what processes that died have left in `directory`, which nobody else works in: files with names as
+/// [`beside`] gives them.
+pub(crate) fn remove_parts(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_part = entry.file_name().to_str().is_some_and(|name| {
+            name.strip_prefix('.')
+                .and_then(|name| name.strip_suffix(".part"))
+                .and_then(|name| name.rsplit_once('.'))
+                .is_some_and(|(_, process)| process.parse::<u32>().is_ok())
+        });
+        if is_part && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Creates and removes a file in `directory`.
 fn probe(directory: &Path) -> io::Result<()> {
     let path = beside(&directory.join("probe"));

@@ -132,6 +132,19 @@ impl Latencies {
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
+
+    pub(crate) fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Of a histogram that [`Latencies::histogram`] gave and its [`Latencies::sum_ns`]; none when it is of another
+    /// resolution.
+    pub(crate) fn from_parts(mut histogram: Histogram<u64>, sum_ns: u128) -> Option<Self> {
+        let usual = Self::new().histogram;
+        let same = histogram.low() == usual.low() && histogram.sigfig() == usual.sigfig();
+        histogram.auto(true);
+        same.then_some(Self { histogram, sum_ns })
+    }
 }
 
 /// The reported figures of one class, in nanoseconds; what has too few samples is null.

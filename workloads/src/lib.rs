@@ -8,7 +8,9 @@
 //! | what inserts cost, by purpose | [`inserts`] |
 //! | whether memory holds what was acknowledged | [`verify`] |
 //! | latency histograms and what may be read from them | [`latency`] |
+//! | finished runs in files, to go on from | `store` |
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
+//! | a run with several seeds, told as one | [`seeds`] |
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
@@ -36,7 +38,9 @@ mod progress;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod seeds;
 pub mod settings;
+mod store;
 pub mod sweep;
 pub mod table;
 pub mod trace;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::console::Console;
+
 /// Progress over all runs of a command, in virtual time. Shared by the threads that run them.
 #[derive(Debug)]
 pub struct Progress {
@@ -14,6 +16,12 @@ pub struct Progress {
 impl Progress {
     /// Over `total_ns` nanoseconds of virtual time, on standard error if that is a terminal.
     pub fn new(total_ns: u64) -> Self {
+        Self::resumed(total_ns, 0)
+    }
+
+    /// The same, `done_ns` of which were done by an earlier command: they count as done, and the time that is left is
+    /// estimated from what this one does.
+    pub fn resumed(total_ns: u64, done_ns: u64) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::hidden();
         }
@@ -27,6 +35,7 @@ impl Progress {
         {
             bar.set_style(style);
         }
+        begin_at(&bar, done_ns / 1000);
         bar.enable_steady_tick(Duration::from_millis(250));
         Self { bar }
     }
@@ -48,8 +57,40 @@ impl Progress {
         self.bar.inc(ns / 1000);
     }
 
+    /// Prints `text` on standard error, above the bar.
+    pub(crate) fn tell(&self, text: &str) {
+        // Where standard error cannot be written to there is nobody to tell.
+        self.bar.suspend(|| drop(Console::Stderr.print(text)));
+    }
+
     /// Takes the bar off the terminal.
     pub fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Has the bar begin at `position`, which says nothing of how fast it goes. Before its ticker is on: the estimate is
+/// told of the position by a tick from here.
+fn begin_at(bar: &ProgressBar, position: u64) {
+    bar.set_position(position);
+    bar.tick();
+    bar.reset_eta();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_is_no_speed() {
+        let bar = ProgressBar::with_draw_target(Some(1_000_000), ProgressDrawTarget::hidden());
+        begin_at(&bar, 900_000);
+        assert_eq!(bar.position(), 900_000);
+        std::thread::sleep(Duration::from_millis(30));
+        bar.set_position(900_100);
+        bar.tick();
+        // 100 steps in 30 ms or more; a tenth of the bar is left.
+        assert!(bar.per_sec() < 4_000.0, "{}", bar.per_sec());
+        assert!(bar.eta() > Duration::from_secs(20), "{:?}", bar.eta());
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::claims::Claim;
 use crate::inserts::InsertVerbs;
 use crate::latency::Summary;
+use crate::seeds::{OverSeeds, SeedFigures};
 use crate::verify::Verified;
 
 /// Version of the JSON document; another one means that a reader has to look.
@@ -56,8 +57,10 @@ pub struct RunRow {
     pub threads: u16,
     /// Slots of the lock table, a memory server.
     pub lock_count: u32,
-    /// The seed.
+    /// The first seed.
     pub seed: u64,
+    /// With how many seeds it was run, this one and those after it.
+    pub seeds: u32,
     /// The page format.
     pub page_format: String,
     /// How local clients reach page data.
@@ -68,12 +71,18 @@ pub struct RunRow {
     pub seconds: f64,
     /// Whose operations.
     pub class: Class,
-    /// Operations that began in the window.
+    /// Operations that began in the window, of all seeds.
     pub ops: u64,
-    /// The same a second.
+    /// The same a second, the mean of the seeds.
     pub throughput_ops_s: f64,
-    /// Their latencies, in nanoseconds.
+    /// Their latencies, in nanoseconds, of all seeds.
     pub latency_ns: Summary,
+    /// How far the seeds lie apart; of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<OverSeeds>,
+    /// What each seed shows by itself, in their order.
+    #[serde(skip)]
+    pub each_seed: Vec<SeedFigures>,
     /// What an insert cost; of a run with inserts, and of all its clients together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbs_per_insert: Option<InsertVerbs>,
@@ -96,6 +105,7 @@ impl RunRow {
             threads: 3,
             lock_count: 32_768,
             seed: 1,
+            seeds: 1,
             page_format: "test".to_owned(),
             data_path: DataPath::Cpu,
             warmup_s: 0.1,
@@ -104,6 +114,8 @@ impl RunRow {
             ops: 10,
             throughput_ops_s: 20.0,
             latency_ns: Summary::default(),
+            over_seeds: None,
+            each_seed: Vec::new(),
             verbs_per_insert: None,
             verified: None,
         }
@@ -202,6 +214,7 @@ mod tests {
             data_path: DataPath::Cpu,
             published: "the same",
             measured: None,
+            over_seeds: None,
             verdict: None,
         }];
         let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();

@@ -15,6 +15,7 @@ use crate::lock_memory;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, RunSpec, lock_options};
+use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
 use crate::settings::Settings;
 use crate::settings::choice::{PageFormat, Swap, path_name};
 use crate::settings::quantity::{Count, Time, bytes_text};
@@ -31,8 +32,11 @@ pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latenci
     classes
 }
 
-/// The rows of one run.
-fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
+/// The rows of one run, of all its seeds; none of no seeds.
+fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
+    let Some(outcome) = pool(seeds) else {
+        return Vec::new();
+    };
     let spec = &outcome.spec;
     let params = spec.lock.params(&lock_options(settings));
     let mut lock_params: std::collections::BTreeMap<_, _> = params
@@ -45,9 +49,23 @@ fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
         *handover = Value::from("none");
     }
     let seconds = settings.window.as_secs_f64();
-    classes(outcome, settings)
+    let a_second = |latencies: &Latencies| latencies.count() as f64 / seconds;
+    let of_seeds: Vec<_> = seeds.iter().map(|seed| classes(seed, settings)).collect();
+    let each_seed = |class: usize| -> Vec<SeedFigures> {
+        of_seeds
+            .iter()
+            .map(|classes| &classes[class].1)
+            .map(|latencies| SeedFigures {
+                throughput_ops_s: a_second(latencies),
+                latency_ns: latencies.summary(),
+            })
+            .collect()
+    };
+    classes(&outcome, settings)
         .into_iter()
-        .map(|(class, latencies)| RunRow {
+        .enumerate()
+        .map(|(number, class)| (class, each_seed(number)))
+        .map(|((class, latencies), each_seed)| RunRow {
             lock: spec.lock.to_string(),
             lock_params: lock_params.clone(),
             distribution: spec.distribution.to_string(),
@@ -56,15 +74,18 @@ fn rows_of(outcome: &RunOutcome, settings: &Settings) -> Vec<RunRow> {
             nodes: settings.nodes,
             threads: settings.threads,
             lock_count: settings.lock_count,
-            seed: settings.seed,
+            seed: spec.seed,
+            seeds: seeds.len() as u32,
             page_format: settings.page_format.to_string(),
             data_path: spec.data_path,
             warmup_s: settings.warmup.as_secs_f64(),
             seconds,
             class,
             ops: latencies.count(),
-            throughput_ops_s: latencies.count() as f64 / seconds,
+            throughput_ops_s: a_second(&latencies) / seeds.len() as f64,
             latency_ns: latencies.summary(),
+            over_seeds: OverSeeds::of(&each_seed),
+            each_seed,
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
             verified: outcome.verified.filter(|_| class == Class::All),
@@ -82,9 +103,8 @@ pub fn report(
     outcomes: &[RunOutcome],
     judge: impl FnOnce(&[RunRow]) -> Vec<Claim>,
 ) -> Result<Report> {
-    let runs: Vec<RunRow> = outcomes
-        .iter()
-        .flat_map(|outcome| rows_of(outcome, settings))
+    let runs: Vec<RunRow> = by_run(outcomes)
+        .flat_map(|seeds| rows_of(seeds, settings))
         .collect();
     let claims = judge(&runs);
     let config = serde_json::to_value(&settings.options)
@@ -154,8 +174,8 @@ pub fn write_all(
         let file = directory.join(format!("{name}-{}.svg", path_name(*path)));
         write_whole(&file, &tail_latency_svg(&rows, &caption)?)?;
     }
-    for outcome in outcomes {
-        for (class, latencies) in classes(outcome, settings) {
+    for outcome in by_run(outcomes).filter_map(pool) {
+        for (class, latencies) in classes(&outcome, settings) {
             let file = directory.join(format!("{}-{class}.hgrm", file_name(&outcome.spec)));
             write_whole(&file, &percentile_text(&latencies))?;
         }
@@ -196,14 +216,14 @@ pub fn conditions(settings: &Settings) -> String {
         .map(|item| format!(", {item}"))
         .collect();
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, seed {}{jitter}{}{}{swap}{pages}{format}{budget}{set}",
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, {}{jitter}{}{}{swap}{pages}{format}{budget}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),
         Count(settings.keys).short(),
         settings.mix,
         seconds_text(settings.window.as_secs_f64()),
-        settings.seed,
+        seeds_text(settings),
         if settings.hostile { ", hostile" } else { "" },
         if settings.profile.qp_cache_on {
             ""
@@ -240,6 +260,14 @@ fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+fn seeds_text(settings: &Settings) -> String {
+    let first = settings.seed;
+    match settings.seeds().last() {
+        Some(last) if last > first => format!("seeds {first} to {last} pooled"),
+        _ => format!("seed {first}"),
+    }
+}
+
 fn seconds_text(seconds: f64) -> String {
     if seconds < 0.1 {
         format!("{} ms", seconds * 1e3)
@@ -250,7 +278,7 @@ fn seconds_text(seconds: f64) -> String {
 
 /// `alock-20-5-zipf-0.99-cpu`: what a lock and a distribution are separated by is no part of file
 /// names everywhere.
-fn file_name(spec: &RunSpec) -> String {
+pub(crate) fn file_name(spec: &RunSpec) -> String {
     format!(
         "{}-{}-{}",
         spec.lock,

@@ -41,7 +41,7 @@ const STUCK_JITTERS: u32 = 32;
 const WATCH: Duration = Duration::from_millis(2);
 
 /// What distinguishes the runs of a sweep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
     /// The lock.
     pub lock: LockSpec,
@@ -49,10 +49,21 @@ pub struct RunSpec {
     pub distribution: Distribution,
     /// How local clients reach page data.
     pub data_path: DataPath,
+    /// The seed.
+    pub seed: u64,
 }
 
 impl RunSpec {
-    /// In words.
+    /// Whether it is the same run as `other`, with the same or another seed.
+    pub fn is_but_for_seed(&self, other: &Self) -> bool {
+        let seed = other.seed;
+        Self {
+            seed,
+            ..self.clone()
+        } == *other
+    }
+
+    /// In words, without the seed.
     pub fn title(&self) -> String {
         format!(
             "{}, {}, {}",
@@ -63,17 +74,20 @@ impl RunSpec {
     }
 }
 
-/// The runs that `settings` ask for, in the order of the results.
+/// The runs that `settings` ask for, in the order of the results; those of one run's seeds follow each other.
 pub fn runs_of(settings: &Settings) -> Vec<RunSpec> {
     let mut runs = Vec::new();
     for data_path in settings.data_paths.each() {
         for distribution in &settings.distributions {
             for lock in &settings.locks {
-                runs.push(RunSpec {
-                    lock: *lock,
-                    distribution: *distribution,
-                    data_path: *data_path,
-                });
+                for seed in settings.seeds() {
+                    runs.push(RunSpec {
+                        lock: *lock,
+                        distribution: *distribution,
+                        data_path: *data_path,
+                        seed,
+                    });
+                }
             }
         }
     }
@@ -184,8 +198,8 @@ impl<'a> RunPlan<'a> {
         progress: &Progress,
         abandon: Abandon<'_>,
     ) -> Result<RunOutcome> {
-        progress.begin(&self.spec.title());
         let settings = self.settings;
+        progress.begin(&settings.title_of(self.spec));
         let mut sim =
             Sim::new(&self.sim_config(), &self.map).map_err(|error| self.failure(error))?;
         let began = Instant::now();
@@ -288,7 +302,7 @@ impl<'a> RunPlan<'a> {
             version: env!("CARGO_PKG_VERSION"),
             run: self.spec.title(),
             profile: self.settings.profile.name,
-            seed: self.settings.seed,
+            seed: self.spec.seed,
             time: "virtual",
         }
     }
@@ -316,7 +330,7 @@ impl<'a> RunPlan<'a> {
         let settings = self.settings;
         let limit_ns = nanos(settings.wait_limit);
         let mut config = SimConfig::new(settings.profile.clone());
-        config.seed = settings.seed;
+        config.seed = self.spec.seed;
         config.jitter_ns = nanos(settings.jitter);
         config.hostile = settings.hostile;
         config.swap = match settings.swap {
@@ -367,7 +381,7 @@ impl<'a> RunPlan<'a> {
             schedule,
         } = clients;
         let task = ClientTask {
-            seed: settings.seed,
+            seed: self.spec.seed,
             server: SERVER,
             keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
             mix: settings.mix.clone(),
@@ -444,7 +458,7 @@ impl<'a> RunPlan<'a> {
             self.spec.lock,
             self.spec.distribution,
             path_name(self.spec.data_path),
-            self.settings.seed,
+            self.spec.seed,
         ))
     }
 }

@@ -27,11 +27,11 @@ pub fn millions_text(per_second: f64) -> String {
     format!("{:.2}", per_second / 1e6)
 }
 
-fn right(text: impl ToString) -> Cell {
+pub(crate) fn right(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-fn new_table() -> Table {
+pub(crate) fn new_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table
@@ -118,10 +118,12 @@ pub fn claims_text(claims: &[Claim]) -> String {
     if claims.is_empty() {
         return String::new();
     }
+    let over_seeds = claims.iter().any(|claim| claim.over_seeds.is_some());
     let mut table = new_table();
-    table.set_header(["claim", "data path", "published", "measured", "verdict"]);
+    let names = ["claim", "data path", "published", "measured", "verdict"];
+    table.set_header(names.into_iter().chain(over_seeds.then_some("over seeds")));
     for claim in claims {
-        table.add_row([
+        let row = [
             claim.id.to_owned(),
             path_name(claim.data_path).to_owned(),
             claim.published.to_owned(),
@@ -132,11 +134,20 @@ pub fn claims_text(claims: &[Claim]) -> String {
                 || "too few samples".to_owned(),
                 |verdict| verdict.to_string(),
             ),
-        ]);
+        ];
+        let over = claim
+            .over_seeds
+            .map_or_else(|| NOTHING.to_owned(), |over| over.to_string());
+        table.add_row(row.into_iter().chain(over_seeds.then_some(over)));
     }
+    let also = if over_seeds {
+        "; of all seeds together.\nOver seeds: where its ends lie with each seed alone"
+    } else {
+        ""
+    };
     format!(
         "FARLock against Sherman's lock; measured is the least and the greatest of the ratios at P95, P99, P99.9\n\
-         and P99.999, or of the throughputs\n{table}\n"
+         and P99.999, or of the throughputs{also}\n{table}\n"
     )
 }
 
@@ -186,6 +197,7 @@ mod tests {
                 min: 0.514,
                 max: 44.0,
             }),
+            over_seeds: None,
             verdict: Some(Verdict::Fails),
         };
         let unjudged = Claim {

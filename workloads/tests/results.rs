@@ -115,6 +115,7 @@ fn the_json_has_the_fields_of_its_schema() {
             "page_format",
             "seconds",
             "seed",
+            "seeds",
             "threads",
             "throughput_ops_s",
             "warmup_s"

@@ -25,7 +25,7 @@ pub struct TreeStats {
 }
 
 /// What a handle's inserts have done, and the verbs it took by purpose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GrowthStats {
     /// Keys that were added.
     pub added: u64,
@@ -47,7 +47,7 @@ pub struct GrowthStats {
 }
 
 /// Verbs of one purpose, without those of the lock protocol; what is reached by CPU takes none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Verbs {
     /// Locks taken. How many verbs each takes is the lock's affair.
     pub locks: u64,

@@ -78,6 +78,7 @@ fn the_cells_of_each_claim_are_found() {
         }
     }
     let claims = judge_figure_12(&rows, DataPath::Cpu);
+    assert!(claims.iter().all(|claim| claim.over_seeds.is_none()));
     let verdicts: Vec<_> = claims
         .iter()
         .map(|claim| (claim.id, claim.verdict.unwrap()))
@@ -144,4 +145,74 @@ fn throughput_is_judged_over_both_distributions() {
     let claims = judge_figure_12(&rows, DataPath::Cpu);
     assert_eq!(claims[0].measured, Some(Range { min: 1.0, max: 1.2 }));
     assert_eq!(claims[0].verdict, Some(Verdict::Fails));
+}
+
+#[test]
+fn seeds_are_judged_together_and_shown_one_by_one() {
+    let figures = |p95: u64, p99_999: Option<u64>, throughput_ops_s: f64| SeedFigures {
+        throughput_ops_s,
+        latency_ns: Summary {
+            p95: Some(p95),
+            p99_999,
+            ..Summary::default()
+        },
+    };
+    let with_seeds = |lock, class, pooled: SeedFigures, each_seed| RunRow {
+        lock: String::from(lock),
+        class,
+        throughput_ops_s: pooled.throughput_ops_s,
+        latency_ns: pooled.latency_ns,
+        each_seed,
+        ..RunRow::for_test()
+    };
+    let mut rows = vec![
+        with_seeds(
+            "sherman",
+            Class::Local,
+            figures(1200, Some(1400), 1.0),
+            vec![figures(1100, None, 1.0), figures(1300, None, 1.0)],
+        ),
+        with_seeds(
+            "farlock",
+            Class::Local,
+            figures(100, Some(100), 1.0),
+            vec![figures(110, None, 1.0), figures(100, Some(1), 1.0)],
+        ),
+    ];
+    let claims = judge_figure_12(&rows, DataPath::Cpu);
+    assert_eq!(claims.len(), 1);
+    let pooled = Range {
+        min: 12.0,
+        max: 14.0,
+    };
+    assert_eq!(claims[0].measured, Some(pooled), "P99.999 of all seeds");
+    assert_eq!(claims[0].verdict, Some(Verdict::Holds));
+    let over = claims[0].over_seeds.unwrap();
+    assert_eq!((over.min, over.max), (Span(10.0, 13.0), Span(10.0, 13.0)));
+    assert_eq!(over.to_string(), "10–13× to 10–13×");
+    assert_eq!(
+        serde_json::to_value(over).unwrap(),
+        serde_json::json!({"min": [10.0, 13.0], "max": [10.0, 13.0]})
+    );
+    // Throughputs of both distributions; a seed's ratios are those of the same seed.
+    let of = |lock, distribution: &str, each: [f64; 2]| RunRow {
+        distribution: distribution.to_owned(),
+        ..with_seeds(
+            lock,
+            Class::All,
+            figures(1, None, (each[0] + each[1]) / 2.0),
+            each.map(|throughput| figures(1, None, throughput)).to_vec(),
+        )
+    };
+    rows = vec![
+        of("sherman", "uniform", [1.0, 2.0]),
+        of("farlock", "uniform", [2.0, 1.0]),
+        of("sherman", "zipf:0.99", [1.0, 1.0]),
+        of("farlock", "zipf:0.99", [1.0, 1.0]),
+    ];
+    let claims = judge_figure_12(&rows, DataPath::Cpu);
+    assert_eq!(claims[0].measured, Some(Range { min: 1.0, max: 1.0 }));
+    assert_eq!(claims[0].verdict, Some(Verdict::Holds));
+    let over = claims[0].over_seeds.unwrap();
+    assert_eq!((over.min, over.max), (Span(0.5, 1.0), Span(1.0, 2.0)));
 }

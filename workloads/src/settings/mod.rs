@@ -116,6 +116,10 @@ options! {
     /// Seed of all random numbers
     #[arg(value_name = "N")]
     seed: Bounded<0, { u64::MAX }>,
+    /// Run with so many seeds, --seed and those after it, and pool the latencies of each run; how far the seeds lie
+    /// apart is shown beside it
+    #[arg(value_name = "N")]
+    seeds: Bounded<1, 10_000>,
     /// Every verb is late by a random time up to this, for example 2us
     #[arg(value_name = "TIME")]
     jitter: Time,
@@ -157,6 +161,10 @@ options! {
     /// against what was acknowledged
     #[arg(value_name = "on|off")]
     verify: Switch,
+    /// Keep each finished run in the directory of --out, and take it from there instead of running it again when a
+    /// later command of the same program wants the same run
+    #[arg(value_name = "on|off")]
+    resume: Switch,
     /// Directory for all results: JSON, CSV, .hgrm, SVG
     #[arg(value_name = "DIR")]
     out: Place,
@@ -179,6 +187,9 @@ options! {
     /// A smaller run, for a quick look: it changes defaults only
     #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     quick: Switch,
+    /// As large as the paper's: for figures; it changes defaults only
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    paper: Switch,
 }
 
 /// What holds where neither a flag, nor the config file, nor the command says otherwise: the
@@ -202,6 +213,7 @@ pub fn default_options() -> Options {
         distribution: Some("uniform".parse().expect(known)),
         mix: Some(Mix::update()),
         seed: Some(Bounded::new(1)),
+        seeds: Some(Bounded::new(1)),
         jitter: Some(NO_TIME),
         hostile: Some(Switch::Off),
         swap: Some(Swap::Cas),
@@ -215,6 +227,7 @@ pub fn default_options() -> Options {
         cache_budget: Some(Bounded::new(dmtree_index::DEFAULT_CACHE_BYTES as u64)),
         qp_cache: Some(Switch::On),
         verify: Some(Switch::Off),
+        resume: Some(Switch::Off),
         out: None,
         json: None,
         csv: None,
@@ -222,6 +235,7 @@ pub fn default_options() -> Options {
         trace_from: None,
         trace_for: None,
         quick: Some(Switch::Off),
+        paper: Some(Switch::Off),
         set: Vec::new(),
     }
 }

@@ -14,6 +14,7 @@ use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
 use crate::lock_memory;
 use crate::mix::{Mix, Operation};
+use crate::run::RunSpec;
 
 /// Everything that a command has to know.
 #[derive(Clone, Debug)]
@@ -48,8 +49,10 @@ pub struct Settings {
     pub distributions: Vec<Distribution>,
     /// Operations.
     pub mix: Mix,
-    /// The seed.
+    /// The first seed.
     pub seed: u64,
+    /// How many seeds each run has: this one and those after it.
+    pub seed_count: u32,
     /// The longest random delay of a verb.
     pub jitter: Duration,
     /// Whether the fabric takes the contract's freedoms.
@@ -74,6 +77,8 @@ pub struct Settings {
     pub cache_budget: u64,
     /// Whether runs are verified.
     pub verify: bool,
+    /// Whether finished runs are kept there, and taken from there.
+    pub resume: bool,
     /// Directory for all results.
     pub out: Option<Place>,
     /// File for JSON.
@@ -82,7 +87,7 @@ pub struct Settings {
     pub csv: Option<Place>,
     /// What is traced.
     pub trace: Option<TraceWanted>,
-    /// The options that can change a result, for the report.
+    /// The options that can change a result, for the report; by them a kept run is known (`--resume`).
     pub options: Options,
 }
 
@@ -110,6 +115,7 @@ impl Settings {
             distribution: Some(distribution),
             mix: Some(mix),
             seed: Some(seed),
+            seeds: Some(seeds),
             jitter: Some(jitter),
             hostile: Some(hostile),
             swap: Some(swap),
@@ -123,6 +129,7 @@ impl Settings {
             cache_budget: Some(cache_budget),
             qp_cache: Some(qp_cache),
             verify: Some(verify),
+            resume: Some(resume),
             ..
         } = options.clone()
         else {
@@ -148,6 +155,12 @@ impl Settings {
                  mixes need --keys 1 or more"
             )));
         }
+        if resume.is_on() && options.out.is_none() {
+            return Err(Failure::Usage(
+                "--resume on keeps finished runs in the directory of --out: give --out DIR too"
+                    .to_owned(),
+            ));
+        }
         if let (Some(json), Some(csv)) = (&options.json, &options.csv)
             && json == csv
         {
@@ -164,7 +177,14 @@ impl Settings {
             Duration::from_nanos(seconds.get().ns),
             Duration::from_nanos(warmup.ns),
         );
-        let runs = lock.0.len() * distribution.0.len() * data_path.each().len();
+        if seed.get().checked_add(seeds.get() - 1).is_none() {
+            return Err(Failure::Usage(format!(
+                "--seed {seed} --seeds {seeds}: the last of them would be beyond {}",
+                u64::MAX
+            )));
+        }
+        let runs =
+            lock.0.len() * distribution.0.len() * data_path.each().len() * seeds.get() as usize;
         let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
@@ -192,6 +212,7 @@ impl Settings {
             distributions: distribution.0,
             mix,
             seed: seed.get(),
+            seed_count: seeds.get() as u32,
             jitter: Duration::from_nanos(jitter.ns),
             hostile: hostile.is_on(),
             swap,
@@ -204,6 +225,7 @@ impl Settings {
             prefill_cache: prefill_cache.is_on(),
             cache_budget: cache_budget.get(),
             verify: verify.is_on(),
+            resume: resume.is_on(),
             out: options.out.clone(),
             json: options.json.clone(),
             csv: options.csv.clone(),
@@ -216,12 +238,28 @@ impl Settings {
                 trace_from: None,
                 trace_for: None,
                 quick: None,
+                paper: None,
+                resume: None,
                 verify: None,
                 // What it came to is told with the lock.
                 lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options
             },
         })
+    }
+
+    /// The seeds of each run.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.seed;
+        (0..u64::from(self.seed_count)).map(move |number| first + number)
+    }
+
+    /// A run in words, with its seed where there are several.
+    pub fn title_of(&self, spec: &RunSpec) -> String {
+        match self.seed_count {
+            1 => spec.title(),
+            _ => format!("{}, seed {}", spec.title(), spec.seed),
+        }
     }
 
     /// How many clients the whole cluster has.

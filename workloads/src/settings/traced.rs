@@ -56,7 +56,8 @@ impl TraceWanted {
         }
         if runs != 1 {
             return refuse(format!(
-                "--trace is of one run, and these are {runs}: give one --lock, one --distribution and one --data-path"
+                "--trace is of one run, and these are {runs}: give one --lock, one --distribution and one --data-path, and \
+                 --seeds 1"
             ));
         }
         let from = options

@@ -133,6 +133,12 @@ impl Place {
     }
 }
 
+impl From<PathBuf> for Place {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
 impl FromStr for Place {
     type Err = PlaceError;
 

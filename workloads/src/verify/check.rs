@@ -57,7 +57,7 @@ pub struct Subject<'a> {
 }
 
 /// What was looked at and found right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Verified {
     /// Keys, each with its value.
     pub keys: u64,
