@@ -122,6 +122,7 @@ pub fn pool(seeds: &[RunOutcome]) -> Option<RunOutcome> {
         pooled.remote.merge(&other.remote);
         pooled.growth += other.growth;
         pooled.events += other.events;
+        pooled.folded += other.folded;
         pooled.verbs += other.verbs;
         pooled.event_loop += other.event_loop;
         pooled.load += other.load;
