@@ -268,6 +268,7 @@ impl Farlock {
             monitor.decided(at, cohort)?;
             monitor.ticket_taken(at, cohort, ticket)
         })?;
+        watch.took(ticket);
         self.publish(ep, lock, me, ticket).await?;
         Ok(ticket)
     }
@@ -395,6 +396,7 @@ impl Farlock {
         let ticket = steps.value(taken);
         drop(steps);
         watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
+        watch.took(ticket);
         let mut steps = Steps::new(ep, lock);
         if early {
             ep.store(me.word(TICKET), ticket, Ordering::SeqCst).await?;

@@ -108,6 +108,13 @@ impl<E: Endpoint> Watch<'_, E> {
         self.ep.mark(Mark::Requested { lock: self.lock });
     }
 
+    /// The client has taken `ticket`; the monitor is told by the protocol.
+    #[inline(always)]
+    pub(crate) fn took(&self, ticket: u64) {
+        let lock = self.lock;
+        self.ep.mark(Mark::Ticket { lock, ticket });
+    }
+
     /// The client knows that it holds the lock.
     #[inline(always)]
     pub(crate) fn granted(&self, cohort: Cohort) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
 use crate::report::RunRow;
 use crate::results::{conditions, json_text, notes, report, write_all};
-use crate::run::{RunPlan, RunSpec, nanos, runs_of};
+use crate::run::{RunOutcome, RunPlan, RunSpec, nanos, runs_of};
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Place;
 use crate::settings::{Options, Settings, config_text, quick_options};
@@ -75,7 +75,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let outputs = given.or(quick).or((command.defaults)());
     let settings = Settings::of(outputs)?;
     if only_print {
-        let trace = settings.trace.as_ref();
+        let (trace, timeline) = (settings.trace.as_ref(), settings.timeline.as_ref());
         let shown = Options {
             out: settings.out.clone(),
             json: settings.json.clone(),
@@ -83,6 +83,8 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             trace: trace.map(|trace| trace.place.clone()),
             trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
             trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
+            timeline: timeline.map(|timeline| timeline.place.clone()),
+            timeline_every: timeline.map(|timeline| PositiveTime::from_ns(nanos(timeline.every))),
             verify: Some(settings.verify.into()),
             lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
@@ -100,10 +102,11 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     });
     progress.end();
     let outcomes = outcomes?;
-    let traced = outcomes
+    let recorded = outcomes
         .iter()
-        .filter_map(|outcome| outcome.trace.as_ref())
-        .try_for_each(|trace| Console::Stderr.print(&trace.clone()?.text()));
+        .flat_map(RunOutcome::recorded)
+        .map(|text| Console::Stderr.print(&text?))
+        .fold(Ok(()), Result::and);
 
     let report = report(command.name, &settings, &outcomes, |rows| {
         (command.judge)(&settings, rows)
@@ -151,7 +154,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     };
     // A full disk must not cost the results of a long run: they are shown all the same.
     let printed = console.print(&text);
-    written.and(json).and(csv).and(traced).and(printed)
+    written.and(json).and(csv).and(recorded).and(printed)
 }
 
 /// On how many threads the runs fit into memory.
@@ -167,15 +170,8 @@ fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
 /// Finds out now what would keep results from being written after the work. The directory comes
 /// last, as it is made by this.
 fn check_outputs(settings: &Settings) -> Result<()> {
-    let trace = settings.trace.as_ref().map(|trace| &trace.place);
-    for (flag, place) in [
-        ("--json", settings.json.as_ref()),
-        ("--csv", settings.csv.as_ref()),
-        ("--trace", trace),
-    ] {
-        if let Some(place) = place {
-            check_file(flag, place)?;
-        }
+    for (flag, place) in settings.files() {
+        check_file(flag, place)?;
     }
     settings
         .out

@@ -9,6 +9,7 @@
 //! | whether memory holds what was acknowledged | [`verify`] |
 //! | latency histograms and what may be read from them | [`latency`] |
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
+//! | what a run does, verb by verb; its queues over time | [`trace`], [`timeline`] |
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
@@ -39,6 +40,7 @@ pub mod run;
 pub mod settings;
 pub mod sweep;
 pub mod table;
+pub mod timeline;
 pub mod trace;
 pub mod verify;
 

@@ -193,7 +193,7 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
     let below = below.to_str().unwrap();
     // A run that would take minutes: the refusal comes first.
     let long = ["--seconds", "100", "--keys", "1k"];
-    for flag in ["--out", "--json", "--csv", "--trace"] {
+    for flag in ["--out", "--json", "--csv", "--trace", "--timeline"] {
         refused(
             &[&["bench", flag, below][..], &long].concat(),
             &[flag, "file/below"],
@@ -261,6 +261,43 @@ fn a_trace_is_of_one_run_and_of_a_part_that_there_is() {
     );
     for flag in ["--json", "--csv"] {
         refused(&["bench", "--trace", "x", flag, "x"], &["--trace x", flag]);
+    }
+}
+
+#[test]
+fn a_timeline_is_of_one_run_and_of_intervals_that_there_are() {
+    refused(
+        &["bench", "--timeline", "t.svg", "--lock", "sherman,farlock"],
+        &["--timeline", "one run", "2", "--lock"],
+    );
+    refused(
+        &["figure", "12", "--timeline", "t.svg"],
+        &["--timeline", "12"],
+    );
+    refused(&["bench", "--timeline", "-"], &["--timeline", "file"]);
+    refused(&["bench", "--timeline", "/"], &["--timeline", "directory"]);
+    refused(&["bench", "--timeline", ""], &["--timeline", "empty"]);
+    refused(
+        &["bench", "--timeline-every", "1ms"],
+        &["--timeline-every 1ms", "--timeline FILE"],
+    );
+    for (every, words) in [
+        ("0", &["out of range"][..]),
+        ("often", &["500ms"]),
+        ("2", &["longer", "--seconds 1s"]),
+        ("9us", &["100000", "10us or more"]),
+    ] {
+        let args = ["bench", "--timeline", "t.csv", "--seconds", "1"];
+        refused(
+            &[&args[..], &["--timeline-every", every]].concat(),
+            &[&["--timeline-every"][..], words].concat(),
+        );
+    }
+    for flag in ["--json", "--csv", "--trace"] {
+        refused(
+            &["bench", "--timeline", "x", flag, "x"],
+            &["--timeline x", flag],
+        );
     }
 }
 

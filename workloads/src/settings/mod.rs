@@ -7,8 +7,10 @@ pub mod value;
 
 mod file;
 mod names;
+mod outputs;
 mod overrides;
 mod resolved;
+mod timeline;
 mod traced;
 
 pub use file::{config_text, read_config};
@@ -16,6 +18,7 @@ pub use file::{config_text, read_config};
 pub use names::ProfileName;
 pub use overrides::{Override, OverrideError};
 pub use resolved::Settings;
+pub use timeline::{TimelineFormat, TimelineWanted};
 pub use traced::TraceWanted;
 
 use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
@@ -176,6 +179,13 @@ options! {
     /// How long the traced part is [default: 1ms]
     #[arg(value_name = "TIME")]
     trace_for: PositiveTime,
+    /// Write how many clients wait for locks and hold them, tickets and grants, over the measured time to this file:
+    /// a figure if its name ends in .svg, else CSV; of one run only
+    #[arg(value_name = "FILE")]
+    timeline: Place,
+    /// How often the timeline tells [default: 500 times]
+    #[arg(value_name = "TIME")]
+    timeline_every: PositiveTime,
     /// A smaller run, for a quick look: it changes defaults only
     #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     quick: Switch,
@@ -221,6 +231,8 @@ pub fn default_options() -> Options {
         trace: None,
         trace_from: None,
         trace_for: None,
+        timeline: None,
+        timeline_every: None,
         quick: Some(Switch::Off),
         set: Vec::new(),
     }

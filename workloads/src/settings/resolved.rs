@@ -8,7 +8,7 @@ use dmtree_lock::LockSpec;
 
 use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
-use super::{Options, TraceWanted, default_options};
+use super::{Options, TimelineWanted, TraceWanted, default_options};
 use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
@@ -82,6 +82,8 @@ pub struct Settings {
     pub csv: Option<Place>,
     /// What is traced.
     pub trace: Option<TraceWanted>,
+    /// What is told over time.
+    pub timeline: Option<TimelineWanted>,
     /// The options that can change a result, for the report.
     pub options: Options,
 }
@@ -148,24 +150,14 @@ impl Settings {
                  mixes need --keys 1 or more"
             )));
         }
-        if let (Some(json), Some(csv)) = (&options.json, &options.csv)
-            && json == csv
-        {
-            let place = if json.is_stdout() {
-                "standard output".to_owned()
-            } else {
-                json.to_string()
-            };
-            return Err(Failure::Usage(format!(
-                "--json {json} and --csv {csv} cannot both go to {place}"
-            )));
-        }
+        options.check_files_differ()?;
         let (window, warmup) = (
             Duration::from_nanos(seconds.get().ns),
             Duration::from_nanos(warmup.ns),
         );
         let runs = lock.0.len() * distribution.0.len() * data_path.each().len();
         let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
+        let timeline = TimelineWanted::of(&options, runs, window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
         for item in &options.set {
@@ -208,6 +200,7 @@ impl Settings {
             json: options.json.clone(),
             csv: options.csv.clone(),
             trace,
+            timeline,
             options: Options {
                 out: None,
                 json: None,
@@ -215,6 +208,8 @@ impl Settings {
                 trace: None,
                 trace_from: None,
                 trace_for: None,
+                timeline: None,
+                timeline_every: None,
                 quick: None,
                 verify: None,
                 // What it came to is told with the lock.
