@@ -24,8 +24,6 @@ pub enum Mark {
     Ticket {
         /// The lock.
         lock: GlobalAddr,
-        /// The place, counted from 0.
-        ticket: u64,
     },
     /// The client knows that it holds the lock.
     Granted {

@@ -174,7 +174,7 @@ impl FarlockG {
         drop(steps);
         let watch = self.member().watch(ep, lock);
         watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
-        watch.took(ticket);
+        watch.took_ticket();
         self.hand_on(ep, lock, me, heir, ticket, budget).await?;
         Ok((ticket, Some(heir)))
     }

@@ -108,11 +108,10 @@ impl<E: Endpoint> Watch<'_, E> {
         self.ep.mark(Mark::Requested { lock: self.lock });
     }
 
-    /// The client has taken `ticket`; the monitor is told by the protocol.
+    /// The client has taken a ticket; the monitor is told by the protocol, which.
     #[inline(always)]
-    pub(crate) fn took(&self, ticket: u64) {
-        let lock = self.lock;
-        self.ep.mark(Mark::Ticket { lock, ticket });
+    pub(crate) fn took_ticket(&self) {
+        self.ep.mark(Mark::Ticket { lock: self.lock });
     }
 
     /// The client knows that it holds the lock.

@@ -133,7 +133,7 @@ impl Sampler {
                 let has_ticket = false;
                 client.wait = Some(Wait { lock, has_ticket });
             }
-            Mark::Ticket { lock, .. } => {
+            Mark::Ticket { lock } => {
                 let cohort = cohort(lock);
                 self.samples.has_tickets = true;
                 now.tickets[cohort] += counts;

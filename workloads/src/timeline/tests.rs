@@ -26,38 +26,17 @@ fn queue() -> Vec<(u64, u32, Mark)> {
     let at = lock(1);
     vec![
         (5, 1, Mark::Requested { lock: at }),
-        (
-            6,
-            1,
-            Mark::Ticket {
-                lock: at,
-                ticket: 0,
-            },
-        ),
+        (6, 1, Mark::Ticket { lock: at }),
         (7, 1, Mark::Granted { lock: at }),
         (9, 2, Mark::Requested { lock: at }),
         (12, 0, Mark::Guards { page: lock(9) }),
         (12, 0, Mark::Requested { lock: at }),
-        (
-            13,
-            0,
-            Mark::Ticket {
-                lock: at,
-                ticket: 1,
-            },
-        ),
+        (13, 0, Mark::Ticket { lock: at }),
         (14, 1, Mark::Released { lock: at }),
         // On an interval's edge: of the next one.
         (15, 0, Mark::Granted { lock: at }),
         (16, 0, Mark::Released { lock: at }),
-        (
-            16,
-            2,
-            Mark::Ticket {
-                lock: at,
-                ticket: 2,
-            },
-        ),
+        (16, 2, Mark::Ticket { lock: at }),
         (18, 2, Mark::Granted { lock: at }),
         (19, 1, Mark::Requested { lock: lock(2) }),
         (20, 0, Mark::Requested { lock: lock(2) }),
