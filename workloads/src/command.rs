@@ -7,10 +7,12 @@ use crate::console::Console;
 use crate::csv_text::csv_text;
 use crate::error::{Failure, Result};
 use crate::figure12;
-use crate::files::{check_directory, check_file, write_whole};
+use crate::files::{check_directory, check_file, make_way, write_whole};
+use crate::fitting::{advice, needed};
 use crate::inserts::inserts_text;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
+use crate::remarks::nothing_measured;
 use crate::report::RunRow;
 use crate::results::{conditions, json_text, notes, report, write_all};
 use crate::run::{RunOutcome, RunPlan, RunSpec, nanos, runs_of};
@@ -35,6 +37,8 @@ pub struct Command {
     pub quick: fn() -> Options,
     /// Finds its claims in the rows of its runs.
     pub judge: fn(&Settings, &[RunRow]) -> Vec<Claim>,
+    /// A line about its claims, if there is something to say.
+    pub remark: fn(&Settings) -> Option<String>,
 }
 
 /// `dmtree bench`.
@@ -45,6 +49,7 @@ pub const BENCH: Command = Command {
     defaults: Options::default,
     quick: quick_options,
     judge: |_, _| Vec::new(),
+    remark: |_| None,
 };
 
 /// The command of a figure.
@@ -86,7 +91,6 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             timeline: timeline.map(|timeline| timeline.place.clone()),
             timeline_every: timeline.map(|timeline| PositiveTime::from_ns(nanos(timeline.every))),
             verify: Some(settings.verify.into()),
-            lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
         };
         return Console::Stdout.print(&config_text(&shown)?);
@@ -122,14 +126,16 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
+        nothing_measured(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),
+        (command.remark)(&settings).map_or(String::new(), |line| line + "\n"),
         match &settings.out {
             Some(out) if written.is_ok() => format!("results are in {out}\n"),
             _ => String::new(),
@@ -159,24 +165,26 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
 
 /// On how many threads the runs fit into memory.
 fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
-    let mut most = 0;
-    for spec in runs {
-        most = most.max(RunPlan::new(settings, spec)?.bytes());
-    }
+    let most = needed(settings, runs)?;
     let cores = available_parallelism().map_or(1, |cores| cores.get());
-    runs_that_fit(most, available_bytes(), cores.min(runs.len()))
+    runs_that_fit(most, available_bytes(), cores.min(runs.len()), |usable| {
+        advice(settings, runs, usable)
+    })
 }
 
-/// Finds out now what would keep results from being written after the work. The directory comes
-/// last, as it is made by this.
+/// Finds out now what would keep results from being written after the work. Directories are made
+/// last, when all files are known to be right.
 fn check_outputs(settings: &Settings) -> Result<()> {
     for (flag, place) in settings.files() {
         check_file(flag, place)?;
     }
-    settings
-        .out
-        .as_ref()
-        .map_or(Ok(()), |out| check_directory("--out", out))
+    if let Some(out) = &settings.out {
+        check_directory("--out", out)?;
+    }
+    for (flag, place) in settings.files() {
+        make_way(flag, place)?;
+    }
+    Ok(())
 }
 
 fn write_data(place: &Place, text: &str) -> Result<()> {

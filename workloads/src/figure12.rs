@@ -24,6 +24,7 @@ pub const COMMAND: Command = Command {
     defaults,
     quick,
     judge,
+    remark,
 };
 
 fn defaults() -> Options {
@@ -60,4 +61,13 @@ fn judge(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
     } else {
         Vec::new()
     }
+}
+
+fn remark(settings: &Settings) -> Option<String> {
+    (settings.mix != Mix::update()).then(|| {
+        format!(
+            "no claim is judged: the paper's are about updates, and this was --mix {}; leave --mix away to judge them",
+            settings.mix
+        )
+    })
 }

@@ -30,6 +30,7 @@ use crate::trace::TraceSummary;
 use crate::verify::Verified;
 use clients::{Clients, client_places};
 use recording::Recorded;
+pub(crate) use sizes::bytes_needed;
 use sizes::load_options;
 
 /// The node that is memory server and compute server.
@@ -150,9 +151,16 @@ impl<'a> RunPlan<'a> {
                 Sim::MAX_NODES
             )));
         }
+        Self::lay_out(settings, spec).map_err(usage)
+    }
+
+    fn lay_out(
+        settings: &'a Settings,
+        spec: &'a RunSpec,
+    ) -> std::result::Result<Self, dmtree_index::Error> {
         let mut map = MemoryMap::new(settings.nodes);
         let load = load_options(settings);
-        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load).map_err(usage)?;
+        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load)?;
         let clients: Vec<NodeId> = client_places(settings).map(|(node, _)| node).collect();
         let locks = LockPlan::reserve(
             spec.lock,

@@ -177,6 +177,26 @@ fn more_memory_than_there_is_is_refused_before_allocating() {
         &["bench", "--lock-count", "4G"],
         &["needs", "iB", "--lock-count"],
     );
+    for (args, flags) in [
+        (
+            &["--mix", "insert", "--seconds", "1000000"][..],
+            &["--seconds"][..],
+        ),
+        (
+            &["--mix", "insert", "--keys", "500G", "--seconds", "1000000"],
+            &[
+                "--keys",
+                "--seconds",
+                "--mix",
+                "--page-bytes",
+                "--cache-budget",
+                "--nodes",
+                "--threads",
+            ],
+        ),
+    ] {
+        refused(&[&["bench"], args].concat(), &[&["needs"], flags].concat());
+    }
     let output = dmtree(
         tempfile::tempdir().unwrap().path(),
         &["figure", "12", "--keys", "500G"],
@@ -200,10 +220,6 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
         );
     }
     refused(
-        &[&["bench", "--json", "no/such/place.json"][..], &long].concat(),
-        &["--json", "no/such/place.json"],
-    );
-    refused(
         &[&["bench", "--json", "/"][..], &long].concat(),
         &["--json", "directory"],
     );
@@ -218,6 +234,10 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
     refused(
         &[&["bench", "--trace", "/"][..], &long].concat(),
         &["--trace", "directory"],
+    );
+    refused(
+        &[&["bench", "--csv", "new/r.csv", "--json", below][..], &long].concat(),
+        &["--json"],
     );
     // The directory would be fine, the JSON file is not: the directory is not made.
     refused(
@@ -311,16 +331,19 @@ fn config_files_are_told_their_line() {
             "nodes = 3\n\n# comment\nnoodles = 4\n",
             &["run.toml:4:", "noodles", "`nodes`", "`lock-count`"][..],
         ),
-        ("nodes = 3\nthreads = 0\n", &["run.toml:2:", "out of range"]),
+        (
+            "nodes = 3\nthreads = 0\n",
+            &["run.toml:2: threads: 0 is out of range"],
+        ),
         (
             "lock = [\"sherman\",\n \"spin\"]\n",
-            &["run.toml:1:", "spin", "farlock"],
+            &["run.toml:1: lock: ", "spin", "farlock"],
         ),
-        ("keys = 10M\n", &["run.toml:1:"]),
+        ("keys = 10M\n", &["run.toml:1: keys: "]),
         ("[section]\nnodes = 3\n", &["run.toml:1:", "section"]),
         (
             "nodes = 3\nset = [\"wire_ns=5\", \"wire=5\"]\n",
-            &["run.toml:2:", "\"wire\"", "wire_ns"],
+            &["run.toml:2: set: ", "\"wire\"", "wire_ns"],
         ),
     ] {
         std::fs::write(&config, text).unwrap();

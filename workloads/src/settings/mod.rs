@@ -147,18 +147,18 @@ options! {
     #[arg(value_name = "TIME")]
     wait_limit: PositiveTime,
     /// Whether the index cache of every compute server is filled before the run
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     prefill_cache: Switch,
     /// Bytes of the index cache of a compute server, for example 500Mi or 0; the tree's top two levels are kept in
     /// any case
     #[arg(value_name = "BYTES")]
     cache_budget: Bounded<0, { u64::MAX }>,
     /// Whether the RNIC's queue-pair cache and its misses are simulated
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     qp_cache: Switch,
     /// Whether each run is verified in the end: the tree in memory, the value of every key, and the index caches,
     /// against what was acknowledged
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     verify: Switch,
     /// Directory for all results: JSON, CSV, .hgrm, SVG
     #[arg(value_name = "DIR")]

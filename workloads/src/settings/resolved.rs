@@ -68,6 +68,8 @@ pub struct Settings {
     pub handover_limit: HandoverLimit,
     /// The longest wait.
     pub wait_limit: Duration,
+    /// Whether that was asked for: then nothing shorter ends a run.
+    pub wait_limit_given: bool,
     /// Whether index caches start full.
     pub prefill_cache: bool,
     /// Bytes of a compute server's index cache.
@@ -95,6 +97,7 @@ impl Settings {
     /// # Errors
     /// [`Failure::Usage`] naming the flags.
     pub fn of(options: Options) -> Result<Self> {
+        let wait_limit_given = options.wait_limit.is_some();
         let options = complete(options);
         let Options {
             lock: Some(lock),
@@ -193,6 +196,7 @@ impl Settings {
             page_format,
             handover_limit,
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
+            wait_limit_given,
             prefill_cache: prefill_cache.is_on(),
             cache_budget: cache_budget.get(),
             verify: verify.is_on(),
@@ -212,8 +216,6 @@ impl Settings {
                 timeline_every: None,
                 quick: None,
                 verify: None,
-                // What it came to is told with the lock.
-                lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options
             },
         })
