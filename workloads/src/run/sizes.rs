@@ -46,8 +46,9 @@ impl RunPlan<'_> {
     pub fn bytes(&self) -> u128 {
         let clients = u128::from(self.settings.clients());
         // Index caches share one copy of the inner pages where they begin with it, and until they
-        // change: by a split, or because the copy is beyond the budget. Then each has pages of its own, as many as the budget
-        // allows, of the tree as it has grown. Inner pages are half full at least.
+        // change: by a split, or because the copy is beyond the budget. Then each has pages of its
+        // own, as many as the budget allows, of the tree as it has grown. Inner pages are half full
+        // at least.
         let pages = self.tree.bytes() + load_options(self.settings).spare_bytes;
         let children = self.tree.meta().layout().inner_slots() as u64 / 2;
         let inner = u128::from(pages / children.saturating_sub(1).max(1));

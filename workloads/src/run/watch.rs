@@ -24,8 +24,8 @@ const STUCK_JITTERS: u32 = 32;
 const WATCH: Duration = Duration::from_millis(2);
 
 /// What has to be said where Sherman's page format may be the cause.
-const UNSOUND_FORMAT: &str = "\n--page-format sherman is unsound under the memory contract: its versions do not tell every \
-    torn or overtaken READ, so that such failures are expected of it, most of all with --hostile or --jitter; \
+const UNSOUND_FORMAT: &str = "\n--page-format sherman is unsound under the memory contract: its versions do not \
+    tell every torn or overtaken READ, so that such failures are expected of it, most of all with --hostile or --jitter; \
     --page-format sequence is sound";
 
 impl RunPlan<'_> {
