@@ -15,17 +15,18 @@
 //!   atomic→atomic take effect in posting order. READ→WRITE, READ→atomic and atomic→WRITE do so only with a
 //!   fence on the later one ([`Chain::fence`]). Between queue pairs there is no order: a verb is ordered after
 //!   another's completion only.
-//! * A READ or an atomic takes effect after the WRITEs that its queue pair sent before it for everybody, the host's
-//!   CPU included (over PCIe a read request pushes the posted writes before it). Stores to one word, by CPU or verb,
-//!   are seen by all in the order in which they take effect.
+//! * A READ or an atomic takes effect after the WRITEs that its queue pair sent before it for everybody, the
+//!   host's CPU included (over PCIe a read request pushes the posted writes before it). Stores to one word, by CPU
+//!   or verb, are seen by all in the order in which they take effect.
 //! * WRITEs of one queue pair become visible to acquire loads of the host CPU in order. CPU stores before a
 //!   post precede that verb. A completed loopback verb is visible to the host; a completed remote verb is
 //!   visible to later verbs of anybody at that node, to its CPU a little later.
 //! * Only an aligned 8-byte word is read or written at one instant. A longer WRITE lands word by word in
 //!   increasing address order; a longer READ may mix old and new words.
 //! * RNIC atomics are atomic among themselves, per node. Against CPU stores and read-modify-writes of the same
-//!   word they are NOT, nor against WRITEs: what changes the word between an atomic's read and its write is lost. Words that any RNIC atomic touches are modified through the RNIC only, also by their
-//!   own host, or never concurrently.
+//!   word they are NOT, nor against WRITEs: what changes the word between an atomic's read and its write is lost.
+//!   Words that any RNIC atomic touches are modified through the RNIC only, also by their own host, or never
+//!   concurrently.
 
 mod addr;
 mod chunks;

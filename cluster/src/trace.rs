@@ -20,6 +20,11 @@ pub enum Mark {
         /// The lock.
         lock: GlobalAddr,
     },
+    /// The client has taken its place in the lock's order; of locks that serve by ticket.
+    Ticket {
+        /// The lock.
+        lock: GlobalAddr,
+    },
     /// The client knows that it holds the lock.
     Granted {
         /// The lock.
@@ -43,4 +48,19 @@ pub trait TraceSink: fmt::Debug {
     /// `client` marks something at `at_ps`: the instant that others can see it from. CPU time that the client still
     /// owes (see [`crate::sim`]) is not in it, so that what is marked of one lock has the order in which it happened.
     fn mark(&mut self, client: ClientId, at_ps: u64, mark: Mark);
+}
+
+/// Tells each of several sinks, one after the other.
+impl TraceSink for Vec<Box<dyn TraceSink>> {
+    fn chain(&mut self, client: ClientId, posted_ps: u64, completed_ps: u64, chain: &Chain) {
+        for sink in self {
+            sink.chain(client, posted_ps, completed_ps, chain);
+        }
+    }
+
+    fn mark(&mut self, client: ClientId, at_ps: u64, mark: Mark) {
+        for sink in self {
+            sink.mark(client, at_ps, mark);
+        }
+    }
 }

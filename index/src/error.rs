@@ -44,6 +44,16 @@ pub enum ErrorKind {
         /// What is wrong, and what would be right.
         why: String,
     },
+    /// A tree of that size cannot be addressed.
+    #[error(
+        "a tree of {keys} keys, with the memory that is spare, takes {bytes} bytes; no address reaches as far"
+    )]
+    TooLarge {
+        /// Keys to be loaded.
+        keys: u64,
+        /// Bytes of the pages and of what is spare.
+        bytes: u128,
+    },
     /// Bulk load was given a key that is not beyond the one before.
     #[error("bulk load needs keys in ascending order, each once: {key} came after {previous}")]
     Unsorted {

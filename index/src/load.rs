@@ -100,7 +100,7 @@ impl TreePlan {
     ///
     /// # Errors
     /// [`ErrorKind::Options`] when an option is out of its range, `servers` is empty, names a node twice or one that
-    /// `map` does not have, or the tree is beyond any memory.
+    /// `map` does not have; [`ErrorKind::TooLarge`] when the tree is beyond any memory.
     pub fn reserve(
         map: &mut MemoryMap,
         servers: &[NodeId],
@@ -145,11 +145,9 @@ impl TreePlan {
             pages += level;
         }
         let bytes = u128::from(pages) * u128::from(layout.page_bytes()) + u128::from(spare_bytes);
-        if bytes.max(u128::from(chunk_bytes)) > MAX_TREE_BYTES {
-            return refuse(
-                "keys",
-                format!("{keys} keys and what is spare take {bytes} bytes"),
-            );
+        let bytes = bytes.max(u128::from(chunk_bytes));
+        if bytes > MAX_TREE_BYTES {
+            return Err(ErrorKind::TooLarge { keys, bytes }.into());
         }
         // What the load takes in turn, and then what is spare in the same turn.
         let pages_a_chunk = chunk_bytes / layout.page_bytes();

@@ -264,6 +264,7 @@ impl Farlock {
         steps.run().await?;
         let ticket = steps.value(taken);
         drop(steps);
+        watch.took_ticket();
         watch.tell(|monitor, at| {
             monitor.decided(at, cohort)?;
             monitor.ticket_taken(at, cohort, ticket)
@@ -395,6 +396,7 @@ impl Farlock {
         let ticket = steps.value(taken);
         drop(steps);
         watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
+        watch.took_ticket();
         let mut steps = Steps::new(ep, lock);
         if early {
             ep.store(me.word(TICKET), ticket, Ordering::SeqCst).await?;

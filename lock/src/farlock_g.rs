@@ -172,9 +172,9 @@ impl FarlockG {
         steps.run().await?;
         let ticket = steps.value(taken);
         drop(steps);
-        self.member()
-            .watch(ep, lock)
-            .tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
+        let watch = self.member().watch(ep, lock);
+        watch.tell(|monitor, at| monitor.ticket_taken(at, cohort, ticket))?;
+        watch.took_ticket();
         self.hand_on(ep, lock, me, heir, ticket, budget).await?;
         Ok((ticket, Some(heir)))
     }

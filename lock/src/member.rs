@@ -108,6 +108,12 @@ impl<E: Endpoint> Watch<'_, E> {
         self.ep.mark(Mark::Requested { lock: self.lock });
     }
 
+    /// The client has taken a ticket; the monitor is told by the protocol, which.
+    #[inline(always)]
+    pub(crate) fn took_ticket(&self) {
+        self.ep.mark(Mark::Ticket { lock: self.lock });
+    }
+
     /// The client knows that it holds the lock.
     #[inline(always)]
     pub(crate) fn granted(&self, cohort: Cohort) -> Result<()> {

@@ -169,10 +169,11 @@ impl LockSpec {
     }
 }
 
-fn parse_budgets(lock: &str, text: &str) -> Result<Budgets, String> {
+/// `example` is a lock as it is written right.
+fn parse_budgets(example: &str, text: &str) -> Result<Budgets, String> {
     let Some((local, remote)) = text.split_once(',') else {
         return Err(format!(
-            "{text:?} is one budget, it takes a local and a remote one, as in {lock}:20,5"
+            "{text:?} is one budget, it takes a local and a remote one, as in {example}"
         ));
     };
     let parse = |which: &str, text: &str| match text.parse::<u32>().map(NonZeroU32::new) {
@@ -208,10 +209,10 @@ impl FromStr for LockSpec {
             ("farlock", None) => Ok(LockSpec::Farlock),
             ("alock", None) => Ok(LockSpec::Alock(None)),
             ("farlock-g", None) => Ok(LockSpec::FarlockG(None)),
-            ("alock", Some(text)) => parse_budgets(lock, text)
+            ("alock", Some(text)) => parse_budgets("alock:20,5", text)
                 .map(|budgets| LockSpec::Alock(Some(budgets)))
                 .map_err(fail),
-            ("farlock-g", Some(text)) => parse_budgets(lock, text)
+            ("farlock-g", Some(text)) => parse_budgets("farlock-g:5,1", text)
                 .map(|budgets| LockSpec::FarlockG(Some(budgets)))
                 .map_err(fail),
             ("sherman" | "farlock", Some(_)) => Err(fail(format!("{lock} takes no parameters"))),
@@ -291,7 +292,7 @@ mod tests {
             ("", "does not exist"),
             ("Farlock", "does not exist"),
             ("alock:", "one budget"),
-            ("alock:5", "one budget"),
+            ("alock:5", "as in alock:20,5"),
             ("alock:0,5", "the local budget is 0"),
             ("alock:5,0", "the remote budget is 0"),
             ("alock:5,x", "the remote budget \"x\""),
@@ -300,7 +301,7 @@ mod tests {
             ("alock:4294967296,1", "the local budget \"4294967296\""),
             ("farlock:5,1", "takes no parameters"),
             ("farlock-g:", "as in farlock-g:"),
-            ("farlock-g:5", "one budget"),
+            ("farlock-g:5", "as in farlock-g:5,1"),
             ("farlock-g:0,1", "the local budget is 0"),
             ("farlock-g:5,0", "the remote budget is 0"),
             ("farlock-g:-1,1", "the local budget \"-1\""),

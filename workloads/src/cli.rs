@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -54,6 +55,34 @@ struct Common {
     print_config: bool,
 }
 
+/// Flags that are on without a value, and take one all the same.
+const SWITCHES: [&str; 5] = [
+    "--hostile",
+    "--prefill-cache",
+    "--qp-cache",
+    "--quick",
+    "--verify",
+];
+
+/// `--verify on` as `--verify=on`: so a switch takes its value from the next argument, but for what is a flag or, as in
+/// `figure --quick 12`, a number.
+fn joined(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for arg in args {
+        let is_value = arg
+            .to_str()
+            .is_some_and(|text| !text.starts_with('-') && text.parse::<f64>().is_err());
+        match joined.last_mut() {
+            Some(last) if is_value && SWITCHES.iter().any(|switch| *last == **switch) => {
+                last.push("=");
+                last.push(arg);
+            }
+            _ => joined.push(arg),
+        }
+    }
+    joined
+}
+
 /// The `dmtree` program.
 pub fn main() -> ExitCode {
     // Events of the libraries, long waits for example: off standard output, which belongs to
@@ -66,7 +95,7 @@ pub fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(joined(std::env::args_os()));
     let (command, common): (crate::error::Result<&Command>, Common) = match cli.command {
         Choice::Figure { number, common } => (figure(number), common),
         Choice::Bench { common } => (Ok(&BENCH), common),
@@ -84,5 +113,65 @@ pub fn main() -> ExitCode {
             eprintln!("error: {failure}");
             failure.exit_code()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn options(args: &[&str]) -> Options {
+        let args = args.iter().map(OsString::from);
+        let cli = Cli::try_parse_from(joined(args)).expect("parsed");
+        match cli.command {
+            Choice::Figure { common, .. } | Choice::Bench { common } => common.options,
+        }
+    }
+
+    #[test]
+    fn switches_do_with_and_without_a_value() {
+        for switch in SWITCHES {
+            let joined = format!("{switch}=off");
+            for (given, expected) in [
+                (&["dmtree", "bench", switch][..], true),
+                (&["dmtree", "bench", switch, "on"], true),
+                (&["dmtree", "bench", switch, "off"], false),
+                (&["dmtree", "bench", &joined], false),
+                (&["dmtree", "figure", switch, "12"], true),
+                (&["dmtree", "figure", switch, "off", "12"], false),
+                (&["dmtree", "bench", switch, "--nodes", "3"], true),
+            ] {
+                let options = options(given);
+                let value = match switch {
+                    "--hostile" => options.hostile,
+                    "--prefill-cache" => options.prefill_cache,
+                    "--qp-cache" => options.qp_cache,
+                    "--quick" => options.quick,
+                    _ => options.verify,
+                };
+                assert_eq!(
+                    value.map(|value| value.is_on()),
+                    Some(expected),
+                    "{given:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_of_on_and_off_is_a_switch() {
+        let command = Cli::command();
+        let bench = command.find_subcommand("bench").expect("bench");
+        let mut flags: Vec<String> = bench
+            .get_arguments()
+            .filter(|arg| {
+                arg.get_value_names()
+                    .is_some_and(|names| names.iter().any(|name| name.as_str() == "on|off"))
+            })
+            .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+            .collect();
+        flags.sort();
+        assert_eq!(flags, SWITCHES);
     }
 }

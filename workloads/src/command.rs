@@ -7,13 +7,15 @@ use crate::console::Console;
 use crate::csv_text::csv_text;
 use crate::error::{Failure, Result};
 use crate::figure12;
-use crate::files::{check_directory, check_file, write_whole};
+use crate::files::{check_directory, check_file, make_way, write_whole};
+use crate::fitting::{advice, needed};
 use crate::inserts::inserts_text;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
+use crate::remarks::nothing_measured;
 use crate::report::RunRow;
 use crate::results::{conditions, json_text, notes, report, write_all};
-use crate::run::{RunPlan, RunSpec, nanos, runs_of};
+use crate::run::{RunOutcome, RunPlan, RunSpec, nanos, runs_of};
 use crate::seeds::over_seeds_text;
 use crate::settings::choice::Switch;
 use crate::settings::quantity::{PositiveTime, Time};
@@ -40,6 +42,8 @@ pub struct Command {
     pub paper: Option<fn() -> Options>,
     /// Finds its claims in the rows of its runs.
     pub judge: fn(&Settings, &[RunRow]) -> Vec<Claim>,
+    /// A line about its claims, if there is something to say.
+    pub remark: fn(&Settings) -> Option<String>,
 }
 
 /// `dmtree bench`.
@@ -51,6 +55,7 @@ pub const BENCH: Command = Command {
     quick: quick_options,
     paper: None,
     judge: |_, _| Vec::new(),
+    remark: |_| None,
 };
 
 /// The command of a figure.
@@ -75,7 +80,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let size = size_options(command, &given)?;
     let settings = Settings::of(given.or(size).or((command.defaults)()))?;
     if only_print {
-        let trace = settings.trace.as_ref();
+        let (trace, timeline) = (settings.trace.as_ref(), settings.timeline.as_ref());
         let shown = Options {
             out: settings.out.clone(),
             json: settings.json.clone(),
@@ -83,9 +88,10 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
             trace: trace.map(|trace| trace.place.clone()),
             trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
             trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
+            timeline: timeline.map(|timeline| timeline.place.clone()),
+            timeline_every: timeline.map(|timeline| PositiveTime::from_ns(nanos(timeline.every))),
             verify: Some(settings.verify.into()),
             resume: Some(settings.resume.into()),
-            lock_memory: Some(settings.asked_lock_memory),
             ..settings.options.clone()
         };
         return Console::Stdout.print(&config_text(&shown)?);
@@ -108,10 +114,11 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     });
     progress.end();
     let outcomes = resume.complete(outcomes?);
-    let traced = outcomes
+    let recorded = outcomes
         .iter()
-        .filter_map(|outcome| outcome.trace.as_ref())
-        .try_for_each(|trace| Console::Stderr.print(&trace.clone()?.text()));
+        .flat_map(RunOutcome::recorded)
+        .map(|text| Console::Stderr.print(&text?))
+        .fold(Ok(()), Result::and);
 
     let report = report(command.name, &settings, &outcomes, |rows| {
         (command.judge)(&settings, rows)
@@ -127,15 +134,17 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
         over_seeds_text(&report.runs),
+        nothing_measured(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),
+        (command.remark)(&settings).map_or(String::new(), |line| line + "\n"),
         match &settings.out {
             Some(out) if written.is_ok() => format!("results are in {out}\n"),
             _ => String::new(),
@@ -160,7 +169,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     };
     // A full disk must not cost the results of a long run: they are shown all the same.
     let printed = console.print(&text);
-    written.and(json).and(csv).and(traced).and(printed)
+    written.and(json).and(csv).and(recorded).and(printed)
 }
 
 /// What `--quick` or `--paper` changes of the defaults.
@@ -184,31 +193,26 @@ fn size_options(command: &Command, given: &Options) -> Result<Options> {
 
 /// On how many threads the runs fit into memory.
 fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
-    let mut most = 0;
-    for spec in runs {
-        most = most.max(RunPlan::new(settings, spec)?.bytes());
-    }
+    let most = needed(settings, runs)?;
     let cores = available_parallelism().map_or(1, |cores| cores.get());
-    runs_that_fit(most, available_bytes(), cores.min(runs.len()))
+    runs_that_fit(most, available_bytes(), cores.min(runs.len()), |usable| {
+        advice(settings, runs, usable)
+    })
 }
 
-/// Finds out now what would keep results from being written after the work. The directory comes
-/// last, as it is made by this.
+/// Finds out now what would keep results from being written after the work. Directories are made
+/// last, when all files are known to be right.
 fn check_outputs(settings: &Settings) -> Result<()> {
-    let trace = settings.trace.as_ref().map(|trace| &trace.place);
-    for (flag, place) in [
-        ("--json", settings.json.as_ref()),
-        ("--csv", settings.csv.as_ref()),
-        ("--trace", trace),
-    ] {
-        if let Some(place) = place {
-            check_file(flag, place)?;
-        }
+    for (flag, place) in settings.files() {
+        check_file(flag, place)?;
     }
-    settings
-        .out
-        .as_ref()
-        .map_or(Ok(()), |out| check_directory("--out", out))
+    if let Some(out) = &settings.out {
+        check_directory("--out", out)?;
+    }
+    for (flag, place) in settings.files() {
+        make_way(flag, place)?;
+    }
+    Ok(())
 }
 
 fn write_data(place: &Place, text: &str) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Results as CSV: one line a class of a run.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{Failure, Result};
 use crate::report::{Class, Report};
@@ -52,11 +53,37 @@ struct Line<'a> {
     p99_99_ns_max: Option<u64>,
     p99_999_ns_min: Option<u64>,
     p99_999_ns_max: Option<u64>,
+    verbs_per_insert: Option<f64>,
+    coroutines: String,
+    jitter: String,
+    hostile: String,
+    swap: String,
+    qp_cache: String,
+    lock_memory: String,
+    cache_budget: String,
+    fill: String,
+    page_bytes: String,
+    /// `NAME=VALUE` pairs.
+    set: String,
 }
 
 /// The ends of what the seeds span; none with one seed, and where one has too few samples.
 fn ends<T>(span: Option<Span<T>>) -> (Option<T>, Option<T>) {
     span.map(|Span(least, greatest)| (least, greatest)).unzip()
+}
+
+/// A setting as the config file has it; of a list, its items one behind the other.
+fn setting(report: &Report, name: &str) -> String {
+    fn text(value: &Value) -> String {
+        match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Bool(on) => if *on { "on" } else { "off" }.to_owned(),
+            Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(" "),
+            other => other.to_string(),
+        }
+    }
+    text(&report.config[name])
 }
 
 /// The runs as CSV text with a header; a percentile with too few samples is an empty field.
@@ -130,6 +157,17 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 p99_99_ns_max,
                 p99_999_ns_min,
                 p99_999_ns_max,
+                verbs_per_insert: run.verbs_per_insert.and_then(|verbs| verbs.total),
+                coroutines: setting(report, "coroutines"),
+                jitter: setting(report, "jitter"),
+                hostile: setting(report, "hostile"),
+                swap: setting(report, "swap"),
+                qp_cache: setting(report, "qp-cache"),
+                lock_memory: setting(report, "lock-memory"),
+                cache_budget: setting(report, "cache-budget"),
+                fill: setting(report, "fill"),
+                page_bytes: setting(report, "page-bytes"),
+                set: setting(report, "set"),
             })
             .map_err(|error| failed(&error))?;
     }
@@ -141,7 +179,6 @@ pub fn csv_text(report: &Report) -> Result<String> {
 mod tests {
     use super::*;
     use crate::report::{RunRow, SCHEMA, Simulator};
-    use serde_json::Value;
 
     #[test]
     fn every_run_is_a_line_under_the_header() {
@@ -159,7 +196,10 @@ mod tests {
             fabric: "sim".to_owned(),
             time: "virtual",
             profile: "cx3-fdr".to_owned(),
-            config: Value::Null,
+            config: serde_json::json!({
+                "hostile": true, "fill": 0.8, "cache-budget": 524_288_000, "jitter": "2us",
+                "set": ["wire_ns=5", "qp_cache=9"],
+            }),
             runs: vec![row.clone(), row],
             simulator: Simulator::default(),
             claims: Vec::new(),
@@ -180,5 +220,15 @@ mod tests {
         assert_eq!(&lines[0][column("data_path")], "cpu");
         assert_eq!(&lines[0][column("seeds")], "1");
         assert_eq!(&lines[0][column("p50_ns_min")], "");
+        for (name, value) in [
+            ("hostile", "on"),
+            ("fill", "0.8"),
+            ("cache_budget", "524288000"),
+            ("jitter", "2us"),
+            ("set", "wire_ns=5 qp_cache=9"),
+            ("verbs_per_insert", ""),
+        ] {
+            assert_eq!(&lines[0][column(name)], value, "{name}");
+        }
     }
 }

@@ -15,6 +15,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The same with another line of text.
+    #[must_use]
+    pub(crate) fn with_line(self, line: &str) -> Self {
+        match self {
+            Failure::Usage(why) => Failure::Usage(format!("{why}\n{line}")),
+            Failure::Work(why) => Failure::Work(format!("{why}\n{line}")),
+        }
+    }
+
     /// The exit status.
     pub fn exit_code(&self) -> ExitCode {
         match self {

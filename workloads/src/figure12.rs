@@ -25,6 +25,7 @@ pub const COMMAND: Command = Command {
     quick,
     paper: Some(paper),
     judge,
+    remark,
 };
 
 fn defaults() -> Options {
@@ -78,4 +79,13 @@ fn judge(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
     } else {
         Vec::new()
     }
+}
+
+fn remark(settings: &Settings) -> Option<String> {
+    (settings.mix != Mix::update()).then(|| {
+        format!(
+            "no claim is judged: the paper's are about updates, and this was --mix {}; leave --mix away to judge them",
+            settings.mix
+        )
+    })
 }

@@ -1,13 +1,16 @@
 //! Result files: checked before the work, written whole or not at all.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Failure, Result};
 use crate::settings::value::Place;
 
-/// Makes sure that the file named by `flag` can be written, without writing it.
+/// Makes sure that the file named by `flag` can be written, without writing it. Directories on the way need not be
+/// there: [`make_way`] makes them.
 ///
 /// # Errors
 /// [`Failure::Usage`] naming the flag and what is wrong.
@@ -28,7 +31,36 @@ pub(crate) fn check_file(flag: &str, place: &Place) -> Result<()> {
         Ok(found) if !found.is_file() => return Ok(()),
         _ => {}
     }
-    probe(directory_of(&resolved(path))).map_err(|error| fail(error.to_string()))
+    let target = resolved(path);
+    let mut directory = directory_of(&target);
+    // Nothing is made before all outputs are known to be right.
+    while fs::metadata(directory).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        directory = directory_of(directory);
+    }
+    probe(directory).map_err(|error| fail(error.to_string()))
+}
+
+/// Makes the directories that lead to the file named by `flag`, and removes what a killed process has left of it.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the flag and what is wrong.
+pub(crate) fn make_way(flag: &str, place: &Place) -> Result<()> {
+    let path = resolved(place.path());
+    if place.is_stdout() || fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let directory = directory_of(&path);
+    fs::create_dir_all(directory).map_err(|error| {
+        Failure::Usage(format!(
+            "{flag}: cannot make the directory {}: {error}",
+            directory.display()
+        ))
+    })?;
+    sweep(
+        directory,
+        path.file_name().map(OsStr::to_string_lossy).as_deref(),
+    );
+    Ok(())
 }
 
 /// Makes the directory named by `flag`, with those above it, and makes sure that files can be
@@ -40,6 +72,7 @@ pub(crate) fn check_directory(flag: &str, place: &Place) -> Result<()> {
     let path = place.path();
     fs::create_dir_all(path)
         .and_then(|()| probe(path))
+        .map(|()| sweep(path, None))
         .map_err(|error| {
             Failure::Usage(format!(
                 "{flag}: cannot write into {}: {error}",
@@ -147,22 +180,56 @@ fn beside(path: &Path) -> PathBuf {
     directory_of(path).join(format!(".{name}.{}.part", std::process::id()))
 }
 
-/// Removes what processes that died have left in `directory`, which nobody else works in: files with names as
-/// [`beside`] gives them.
+/// Removes what processes that died have left in `directory`, which nobody else works in: see [`beside`].
 pub(crate) fn remove_parts(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let is_part = entry.file_name().to_str().is_some_and(|name| {
-            name.strip_prefix('.')
-                .and_then(|name| name.strip_suffix(".part"))
-                .and_then(|name| name.rsplit_once('.'))
-                .is_some_and(|(_, process)| process.parse::<u32>().is_ok())
-        });
+        let is_part = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| part_of(name).is_some());
         if is_part && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Removes from `directory` what processes that are no more have left of the file `name`, or of any: its parts. What
+/// cannot be removed stays, and does no harm.
+fn sweep(directory: &Path, name: Option<&str>) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let Some((of, process)) = file.to_str().and_then(part_of) else {
+            continue;
+        };
+        let is_asked_for = name.is_none_or(|name| name == of);
+        if is_asked_for && is_stale(process, &entry) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Of which file the file called `name` is a part, and of which process: see [`beside`].
+fn part_of(name: &str) -> Option<(&str, u32)> {
+    let (of, process) = name
+        .strip_prefix('.')?
+        .strip_suffix(".part")?
+        .rsplit_once('.')?;
+    Some((of, process.parse().ok()?))
+}
+
+/// Whether nobody writes a part any more: its process is gone, where the system tells; nothing was written for a day,
+/// where it does not.
+fn is_stale(process: u32, part: &fs::DirEntry) -> bool {
+    if cfg!(target_os = "linux") && Path::new("/proc/self").exists() {
+        return !Path::new("/proc").join(process.to_string()).exists();
+    }
+    let written = part.metadata().and_then(|found| found.modified());
+    written.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago > Duration::from_hours(24)))
 }
 
 /// Creates and removes a file in `directory`.
@@ -203,7 +270,6 @@ mod tests {
         fs::write(&file, "").unwrap();
         for (flag, path) in [
             ("--json", file.join("below")),
-            ("--csv", dir.path().join("no/such")),
             ("--json", dir.path().to_owned()),
             ("--json", dir.path().join("no-such/")),
         ] {
@@ -234,6 +300,48 @@ mod tests {
         drop(file);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    }
+
+    #[test]
+    fn directories_on_the_way_are_made_when_all_is_known_to_be_right() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("no/such/result.json");
+        check_file("--json", &place(&path)).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "not yet");
+        make_way("--json", &place(&path)).unwrap();
+        write_whole(&path, "text").unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        // No process has such a number: the largest that a system gives is 2^22.
+        let names = [
+            ".r.json.4200000000.part".to_owned(),
+            format!(".r.json.{own}.part"),
+            ".other.json.4200000000.part".to_owned(),
+            ".r.json.part".to_owned(),
+            "r.json.4200000000.part".to_owned(),
+            ".r.json.x4.part".to_owned(),
+        ];
+        for name in &names {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let there = |name: &String| dir.path().join(name).exists();
+        make_way("--json", &place(&dir.path().join("r.json"))).unwrap();
+        let left: Vec<bool> = names.iter().map(there).collect();
+        assert_eq!(
+            left,
+            [!cfg!(target_os = "linux"), true, true, true, true, true]
+        );
+        // All results of a directory are its own.
+        check_directory("--out", &place(dir.path())).unwrap();
+        let left: Vec<bool> = names.iter().map(there).collect();
+        assert_eq!(
+            left[1..],
+            [true, !cfg!(target_os = "linux"), true, true, true]
+        );
     }
 
     #[cfg(unix)]

@@ -11,6 +11,7 @@
 //! | finished runs in files, to go on from | `store` |
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
 //! | a run with several seeds, told as one | [`seeds`] |
+//! | what a run does, verb by verb; its queues over time | [`trace`], [`timeline`] |
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
@@ -26,6 +27,7 @@ pub mod driver;
 mod error;
 pub mod figure12;
 mod files;
+mod fitting;
 pub mod hgrm;
 pub mod inserts;
 pub mod latency;
@@ -35,6 +37,7 @@ pub mod mix;
 pub mod permutation;
 pub mod plot;
 mod progress;
+mod remarks;
 pub mod report;
 pub mod results;
 pub mod run;
@@ -43,6 +46,7 @@ pub mod settings;
 mod store;
 pub mod sweep;
 pub mod table;
+pub mod timeline;
 pub mod trace;
 pub mod verify;
 

@@ -31,7 +31,7 @@ fn slots_that_fit(profile: &Profile) -> u64 {
 /// fewer slots than were asked for.
 ///
 /// # Errors
-/// [`Failure::Usage`] when device memory is asked for and does not suffice: what would.
+/// [`Failure::Usage`] when device memory is asked for and does not suffice: what would; and when no lock uses it.
 pub(crate) fn choose(
     asked: LockMemory,
     locks: &[LockSpec],
@@ -39,7 +39,18 @@ pub(crate) fn choose(
     profile: &Profile,
 ) -> Result<MemoryKind> {
     if !locks.contains(&LockSpec::Sherman) {
-        return Ok(MemoryKind::Host);
+        return match asked {
+            LockMemory::Auto | LockMemory::Host => Ok(MemoryKind::Host),
+            LockMemory::Device => Err(Failure::Usage(format!(
+                "--lock-memory device is for sherman's lock words alone, and sherman is not among the locks: CPUs use the \
+                 words of {}, and do not reach device memory; leave it away, or add sherman to --lock",
+                locks
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ))),
+        };
     }
     let (needed, has) = (table_bytes(slots), device_bytes(profile));
     match asked {
@@ -155,11 +166,16 @@ mod tests {
     fn other_locks_have_nothing_to_do_with_it() {
         let profile = Profile::cx5_100g();
         let locks = [LockSpec::Farlock];
-        let chosen = choose(LockMemory::Device, &locks, u32::MAX, &profile);
-        assert_eq!(chosen, Ok(MemoryKind::Host));
-        assert_eq!(
-            note(LockMemory::Device, MemoryKind::Host, &locks, 1, &profile),
-            None
+        for asked in [LockMemory::Auto, LockMemory::Host] {
+            let chosen = choose(asked, &locks, u32::MAX, &profile);
+            assert_eq!(chosen, Ok(MemoryKind::Host));
+            assert_eq!(note(asked, MemoryKind::Host, &locks, 1, &profile), None);
+        }
+        // Asked for what it has no part in, it would be a setting that does nothing.
+        let refused = choose(LockMemory::Device, &locks, 1, &profile).unwrap_err();
+        assert!(
+            matches!(&refused, Failure::Usage(text) if text.contains("farlock") && text.contains("sherman")),
+            "{refused}"
         );
     }
 }

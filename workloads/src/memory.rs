@@ -23,20 +23,24 @@ pub(crate) fn available_bytes() -> u64 {
 }
 
 /// How many runs, each of which needs `bytes_a_run`, may go on at once: at most `wanted`, as many
-/// as fit.
+/// as fit. `advice` says what would fit into so many bytes, when one run does not.
 ///
 /// # Errors
-/// [`Failure::Usage`] when not even one fits: how much is needed, and how much there is.
-pub(crate) fn runs_that_fit(bytes_a_run: u128, available: u64, wanted: usize) -> Result<usize> {
+/// [`Failure::Usage`] when not even one fits: how much is needed, how much there is, and the advice.
+pub(crate) fn runs_that_fit(
+    bytes_a_run: u128,
+    available: u64,
+    wanted: usize,
+    advice: impl FnOnce(u64) -> String,
+) -> Result<usize> {
     let usable = available.saturating_sub(SPARE_BYTES);
     let fit = u128::from(usable) / bytes_a_run.max(1);
     if fit == 0 {
         return Err(Failure::Usage(format!(
-            "a run needs {} of memory, and the machine has {} free; lower --keys, --cache-budget, \
-             --lock-count, --nodes, --threads or --coroutines, raise --fill, or do without --verify; with inserts, \
-             lower --seconds",
+            "a run needs {} of memory, and the machine has {} free; {}",
             bytes_text(bytes_a_run),
             bytes_text(u128::from(usable)),
+            advice(usable),
         )));
     }
     Ok(wanted
@@ -51,14 +55,19 @@ mod tests {
     #[test]
     fn fewer_runs_when_not_all_fit_and_none_when_one_does_not() {
         let gib = 1u64 << 30;
-        assert_eq!(runs_that_fit(u128::from(gib), 8 * gib, 2), Ok(2));
-        assert_eq!(runs_that_fit(u128::from(3 * gib), 8 * gib, 4), Ok(2));
-        assert_eq!(runs_that_fit(0, 8 * gib, 4), Ok(4));
-        let error = runs_that_fit(u128::from(20 * gib), 8 * gib, 4)
-            .unwrap_err()
-            .to_string();
+        let none = |_| unreachable!("it fits");
+        assert_eq!(runs_that_fit(u128::from(gib), 8 * gib, 2, none), Ok(2));
+        assert_eq!(runs_that_fit(u128::from(3 * gib), 8 * gib, 4, none), Ok(2));
+        assert_eq!(runs_that_fit(0, 8 * gib, 4, none), Ok(4));
+        let error = runs_that_fit(u128::from(20 * gib), 8 * gib, 4, |usable| {
+            format!("less than {usable}")
+        })
+        .unwrap_err()
+        .to_string();
         assert!(
-            error.contains("20.0 GiB") && error.contains("7.8 GiB") && error.contains("--keys"),
+            error.contains("20.0 GiB")
+                && error.contains("7.8 GiB")
+                && error.contains("less than 8321499136"),
             "{error}"
         );
     }

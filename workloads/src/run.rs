@@ -1,44 +1,40 @@
 //! One run: a simulated cluster, a loaded tree, and clients that work on it.
 
+mod clients;
+mod recording;
 mod sizes;
 #[cfg(test)]
 mod tests;
 mod verification;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SimError, SwapKind};
-use dmtree_cluster::{Endpoint, MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{GrowthStats, IndexCache, LoadedTree, Tree, TreeMeta, TreeOptions, TreePlan};
+use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SwapKind};
+use dmtree_cluster::{MemoryMap, NodeId, WaitBounds};
+use dmtree_index::{GrowthStats, LoadedTree, Tree, TreeMeta, TreePlan};
 use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, LockSpec, Monitor};
 
-use crate::distribution::{Distribution, KeyChooser};
-use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
+use crate::distribution::Distribution;
+use crate::driver::{Outcome, Schedule, loaded_key};
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
 use crate::progress::Progress;
+use crate::settings::Settings;
 use crate::settings::choice::{Swap, path_name};
-use crate::settings::{MAX_KEYS, Settings};
 use crate::sweep::Abandon;
-use crate::trace::{About, Place, Trace, TraceSummary};
+use crate::timeline::TimelineSummary;
+use crate::trace::TraceSummary;
 use crate::verify::Verified;
+use clients::{Clients, client_places};
+use recording::Recorded;
+pub(crate) use sizes::bytes_needed;
 use sizes::load_options;
 
 /// The node that is memory server and compute server.
 const SERVER: NodeId = NodeId(0);
-
-/// A lock that is waited for and neither granted nor released for this long is stuck: holders need
-/// microseconds, and milliseconds behind thousands of queued verbs.
-const STUCK: Duration = Duration::from_secs(1);
-/// Nor is it stuck before this many verbs, one after the other, could each have been late by the
-/// whole jitter: an acquire and a release take fewer.
-const STUCK_JITTERS: u32 = 32;
-
-/// How often the watch looks at a run, in virtual time.
-const WATCH: Duration = Duration::from_millis(2);
 
 /// What distinguishes the runs of a sweep.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,8 +113,19 @@ pub struct RunOutcome {
     pub load: Duration,
     /// What was traced, or why it could not be written; none when it was not asked for.
     pub trace: Option<Result<TraceSummary>>,
+    /// The same of the timeline.
+    pub timeline: Option<Result<TimelineSummary>>,
     /// What was verified in the end, if it was to be.
     pub verified: Option<Verified>,
+}
+
+impl RunOutcome {
+    /// What was recorded beside the results, in words, or why it could not be written.
+    pub fn recorded(&self) -> impl Iterator<Item = Result<String>> {
+        let trace = self.trace.clone().map(|trace| Ok(trace?.text()));
+        let timeline = self.timeline.clone().map(|timeline| Ok(timeline?.text()));
+        trace.into_iter().chain(timeline)
+    }
 }
 
 /// The tree of a simulated client.
@@ -160,9 +167,16 @@ impl<'a> RunPlan<'a> {
                 Sim::MAX_NODES
             )));
         }
+        Self::lay_out(settings, spec).map_err(usage)
+    }
+
+    fn lay_out(
+        settings: &'a Settings,
+        spec: &'a RunSpec,
+    ) -> std::result::Result<Self, dmtree_index::Error> {
         let mut map = MemoryMap::new(settings.nodes);
         let load = load_options(settings);
-        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load).map_err(usage)?;
+        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load)?;
         let clients: Vec<NodeId> = client_places(settings).map(|(node, _)| node).collect();
         let locks = LockPlan::reserve(
             spec.lock,
@@ -225,7 +239,7 @@ impl<'a> RunPlan<'a> {
             nanos(settings.warmup),
             nanos(settings.window),
         );
-        let trace = self.trace(&mut sim)?;
+        let recording = self.record(&mut sim)?;
         let caches = self.caches(&loaded);
         let clients = Clients {
             caches: &caches,
@@ -235,14 +249,15 @@ impl<'a> RunPlan<'a> {
         };
         self.spawn_clients(&mut sim, clients, tampering);
         let watched = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon);
-        let trace = trace.map(|trace| trace.finish(sim.now_ns() * 1000, &self.about()));
-        let event_loop = match (watched, &trace) {
+        let Recorded { trace, timeline } = recording.finish(&self, sim.now_ns() * 1000);
+        let event_loop = watched.map_err(|failure| {
             // What led to a failure is worth having.
-            (Err(Failure::Work(why)), Some(Ok(trace))) => {
-                return Err(Failure::Work(format!("{why}\n{}", trace.text().trim_end())));
-            }
-            (watched, _) => watched?,
-        };
+            let trace = trace.iter().flatten().map(TraceSummary::text);
+            let timeline = timeline.iter().flatten().map(TimelineSummary::text);
+            trace
+                .chain(timeline)
+                .fold(failure, |failure, text| failure.with_line(text.trim_end()))
+        })?;
         let (local, remote) = outcome.latencies();
         let stats = sim.stats();
         let verbs_a_second = stats.verbs as f64 / event_loop.as_secs_f64();
@@ -271,40 +286,9 @@ impl<'a> RunPlan<'a> {
             event_loop,
             load,
             trace,
+            timeline,
             verified,
         })
-    }
-
-    /// Begins the trace that is asked for.
-    fn trace(&self, sim: &mut Sim) -> Result<Option<Trace>> {
-        let Some(wanted) = &self.settings.trace else {
-            return Ok(None);
-        };
-        let coroutines = self.settings.coroutines;
-        let places = client_places(self.settings)
-            .enumerate()
-            .map(|(number, (node, thread))| Place {
-                node,
-                thread,
-                coroutine: (coroutines > 1).then_some((number % usize::from(coroutines)) as u16),
-            });
-        let from = (sim.now_ns() + nanos(wanted.from)) * 1000;
-        let window = from..from + nanos(wanted.length) * 1000;
-        let trace = Trace::create(wanted.place.path(), places, SERVER, window)?;
-        sim.trace(trace.sink());
-        Ok(Some(trace))
-    }
-
-    /// What a trace says of this run.
-    fn about(&self) -> About {
-        About {
-            program: "dmtree",
-            version: env!("CARGO_PKG_VERSION"),
-            run: self.spec.title(),
-            profile: self.settings.profile.name,
-            seed: self.spec.seed,
-            time: "virtual",
-        }
     }
 
     /// Operations count where they begin and are all waited for; so a window that is not long against them counts
@@ -358,100 +342,6 @@ impl<'a> RunPlan<'a> {
             .map_err(|error| self.failure(error))
     }
 
-    /// An index cache for each node.
-    fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
-        let settings = self.settings;
-        let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
-        let cache = |_| {
-            Arc::new(if settings.prefill_cache {
-                IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
-            } else {
-                IndexCache::with_budget(budget)
-            })
-        };
-        (0..settings.nodes).map(cache).collect()
-    }
-
-    fn spawn_clients(&self, sim: &mut Sim, clients: Clients<'_>, tampering: &impl Tampering) {
-        let settings = self.settings;
-        let Clients {
-            caches,
-            monitor,
-            outcome,
-            schedule,
-        } = clients;
-        let task = ClientTask {
-            seed: self.spec.seed,
-            server: SERVER,
-            keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
-            mix: settings.mix.clone(),
-            schedule,
-        };
-        for (node, thread) in client_places(settings) {
-            let endpoint = sim.endpoint(node, thread);
-            let lock = self
-                .locks
-                .client(endpoint.client(), Some(Rc::clone(monitor)));
-            tampering.lock(&lock);
-            let mut tree = Tree::new(
-                endpoint.clone(),
-                lock,
-                Arc::clone(self.tree.meta()),
-                self.locks.table().clone(),
-                Arc::clone(&caches[usize::from(node.0)]),
-                TreeOptions::new(self.spec.data_path),
-            );
-            tampering.tree(&mut tree);
-            sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
-        }
-    }
-
-    /// Runs the event loop in slices, so that progress can be shown and trouble be seen. Returns
-    /// the wall-clock time of the event loop alone.
-    // The event loop becomes a part of this. On its own it keeps its registers whatever its caller does beside it.
-    #[inline(never)]
-    fn watch(
-        &self,
-        sim: &mut Sim,
-        monitor: &Monitor,
-        outcome: &Outcome,
-        schedule: Schedule,
-        progress: &Progress,
-        abandon: Abandon<'_>,
-    ) -> Result<Duration> {
-        let patience = STUCK + self.settings.jitter * STUCK_JITTERS;
-        let stuck = patience.min(self.settings.wait_limit);
-        let mut event_loop = Duration::ZERO;
-        let mut shown = 0;
-        loop {
-            let until = sim.now_ns() + nanos(WATCH);
-            let began = Instant::now();
-            let finished = sim.run_until(until);
-            event_loop += began.elapsed();
-            if let Some((client, failure, how_many)) = outcome.failure() {
-                let others = if how_many > 1 {
-                    format!(" ({how_many} clients failed)")
-                } else {
-                    String::new()
-                };
-                return Err(self.failure(format!("{client}: {failure}{others}")));
-            }
-            if finished.map_err(|error: SimError| self.failure(error))? {
-                progress.advance(schedule.window_end_ns - shown);
-                return Ok(event_loop);
-            }
-            if let Some(stall) = monitor.stalled(sim.now_ns(), nanos(stuck)) {
-                return Err(self.failure(stall));
-            }
-            if abandon.is_asked_for() {
-                return Err(self.failure("given up, as an earlier run failed"));
-            }
-            let now = sim.now_ns().min(schedule.window_end_ns);
-            progress.advance(now - shown);
-            shown = now;
-        }
-    }
-
     fn failure(&self, why: impl std::fmt::Display) -> Failure {
         Failure::Work(format!(
             "the run of lock {}, {}, data path {}, seed {} failed: {why}",
@@ -460,24 +350,6 @@ impl<'a> RunPlan<'a> {
             path_name(self.spec.data_path),
             self.spec.seed,
         ))
-    }
-}
-
-/// What the clients of a run share.
-#[derive(Clone, Copy)]
-struct Clients<'a> {
-    caches: &'a [Arc<IndexCache>],
-    monitor: &'a Rc<Monitor>,
-    outcome: &'a Rc<Outcome>,
-    schedule: Schedule,
-}
-
-/// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
-/// that could have been loaded, so that uniform ones are so over all 64 bits.
-fn places_of_keys(settings: &Settings) -> u64 {
-    match settings.keys {
-        0 => MAX_KEYS,
-        keys => keys,
     }
 }
 
@@ -500,14 +372,6 @@ pub(crate) fn lock_options(settings: &Settings) -> LockOptions {
         sherman_memory: settings.lock_memory,
         ..LockOptions::default()
     }
-}
-
-/// Node and thread of every client, in the order of their numbers.
-fn client_places(settings: &Settings) -> impl Iterator<Item = (NodeId, u16)> {
-    let (threads, coroutines) = (settings.threads, settings.coroutines);
-    (0..settings.nodes).flat_map(move |node| {
-        (0..threads).flat_map(move |thread| (0..coroutines).map(move |_| (NodeId(node), thread)))
-    })
 }
 
 /// Settings are bounded far below 2^64 ns.

@@ -177,6 +177,26 @@ fn more_memory_than_there_is_is_refused_before_allocating() {
         &["bench", "--lock-count", "4G"],
         &["needs", "iB", "--lock-count"],
     );
+    for (args, flags) in [
+        (
+            &["--mix", "insert", "--seconds", "1000000"][..],
+            &["--seconds"][..],
+        ),
+        (
+            &["--mix", "insert", "--keys", "500G", "--seconds", "1000000"],
+            &[
+                "--keys",
+                "--seconds",
+                "--mix",
+                "--page-bytes",
+                "--cache-budget",
+                "--nodes",
+                "--threads",
+            ],
+        ),
+    ] {
+        refused(&[&["bench"], args].concat(), &[&["needs"], flags].concat());
+    }
     let output = dmtree(
         tempfile::tempdir().unwrap().path(),
         &["figure", "12", "--keys", "500G"],
@@ -193,16 +213,12 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
     let below = below.to_str().unwrap();
     // A run that would take minutes: the refusal comes first.
     let long = ["--seconds", "100", "--keys", "1k"];
-    for flag in ["--out", "--json", "--csv", "--trace"] {
+    for flag in ["--out", "--json", "--csv", "--trace", "--timeline"] {
         refused(
             &[&["bench", flag, below][..], &long].concat(),
             &[flag, "file/below"],
         );
     }
-    refused(
-        &[&["bench", "--json", "no/such/place.json"][..], &long].concat(),
-        &["--json", "no/such/place.json"],
-    );
     refused(
         &[&["bench", "--json", "/"][..], &long].concat(),
         &["--json", "directory"],
@@ -218,6 +234,10 @@ fn places_that_cannot_be_written_are_found_before_the_run() {
     refused(
         &[&["bench", "--trace", "/"][..], &long].concat(),
         &["--trace", "directory"],
+    );
+    refused(
+        &[&["bench", "--csv", "new/r.csv", "--json", below][..], &long].concat(),
+        &["--json"],
     );
     // The directory would be fine, the JSON file is not: the directory is not made.
     refused(
@@ -265,6 +285,43 @@ fn a_trace_is_of_one_run_and_of_a_part_that_there_is() {
 }
 
 #[test]
+fn a_timeline_is_of_one_run_and_of_intervals_that_there_are() {
+    refused(
+        &["bench", "--timeline", "t.svg", "--lock", "sherman,farlock"],
+        &["--timeline", "one run", "2", "--lock"],
+    );
+    refused(
+        &["figure", "12", "--timeline", "t.svg"],
+        &["--timeline", "12"],
+    );
+    refused(&["bench", "--timeline", "-"], &["--timeline", "file"]);
+    refused(&["bench", "--timeline", "/"], &["--timeline", "directory"]);
+    refused(&["bench", "--timeline", ""], &["--timeline", "empty"]);
+    refused(
+        &["bench", "--timeline-every", "1ms"],
+        &["--timeline-every 1ms", "--timeline FILE"],
+    );
+    for (every, words) in [
+        ("0", &["out of range"][..]),
+        ("often", &["500ms"]),
+        ("2", &["longer", "--seconds 1s"]),
+        ("9us", &["100000", "10us or more"]),
+    ] {
+        let args = ["bench", "--timeline", "t.csv", "--seconds", "1"];
+        refused(
+            &[&args[..], &["--timeline-every", every]].concat(),
+            &[&["--timeline-every"][..], words].concat(),
+        );
+    }
+    for flag in ["--json", "--csv", "--trace"] {
+        refused(
+            &["bench", "--timeline", "x", flag, "x"],
+            &["--timeline x", flag],
+        );
+    }
+}
+
+#[test]
 fn config_files_are_told_their_line() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("run.toml");
@@ -274,16 +331,19 @@ fn config_files_are_told_their_line() {
             "nodes = 3\n\n# comment\nnoodles = 4\n",
             &["run.toml:4:", "noodles", "`nodes`", "`lock-count`"][..],
         ),
-        ("nodes = 3\nthreads = 0\n", &["run.toml:2:", "out of range"]),
+        (
+            "nodes = 3\nthreads = 0\n",
+            &["run.toml:2: threads: 0 is out of range"],
+        ),
         (
             "lock = [\"sherman\",\n \"spin\"]\n",
-            &["run.toml:1:", "spin", "farlock"],
+            &["run.toml:1: lock: ", "spin", "farlock"],
         ),
-        ("keys = 10M\n", &["run.toml:1:"]),
+        ("keys = 10M\n", &["run.toml:1: keys: "]),
         ("[section]\nnodes = 3\n", &["run.toml:1:", "section"]),
         (
             "nodes = 3\nset = [\"wire_ns=5\", \"wire=5\"]\n",
-            &["run.toml:2:", "\"wire\"", "wire_ns"],
+            &["run.toml:2: set: ", "\"wire\"", "wire_ns"],
         ),
     ] {
         std::fs::write(&config, text).unwrap();

@@ -7,8 +7,9 @@
 //! **What is modelled** (parameters in [`Profile`], each with its source): an RNIC's send and receive engines
 //! (first come first served, shared by requests and responses), its PCIe reads, its device memory, its atomic unit
 //! (by kind of memory: total rate, rate per address; rate and atomics outstanding a queue pair), the cache of
-//! queue-pair state, loopback, links, the switch, and the transfer of lines between CPU caches. **What is not**: packets and MTU, congestion control, PCIe
-//! bandwidth apart from the engines, NUMA, CPU store buffers, operating systems.
+//! queue-pair state, loopback, links, the switch, and the transfer of lines between CPU caches. **What is not**:
+//! packets and MTU, congestion control, PCIe bandwidth apart from the engines, NUMA, CPU store buffers, operating
+//! systems.
 //!
 //! **Freedoms of the contract.** In every run, verbs of more than a word take time and may be torn, and a READ's
 //! memory access is later than a WRITE's, so an unfenced WRITE behind a READ can overtake it. `jitter_ns` delays
@@ -211,8 +212,8 @@ impl Sim {
     /// A cluster that serves what `map` has reserved, all of it zero.
     ///
     /// # Errors
-    /// [`SimError::Memory`] when the host refuses the memory, [`SimError::DeviceMemory`] when the profile's RNIC has
-    /// less than a node is to serve, [`SimError::TooManyNodes`].
+    /// [`SimError::Memory`] when the host refuses the memory, [`SimError::DeviceMemory`] when the profile's RNIC
+    /// has less than a node is to serve, [`SimError::TooManyNodes`].
     pub fn new(config: &SimConfig, map: &MemoryMap) -> Result<Self, SimError> {
         Ok(Self {
             world: Rc::new(RefCell::new(World::new(config, map)?)),

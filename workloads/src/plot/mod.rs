@@ -2,6 +2,7 @@
 
 mod axis;
 mod style;
+pub(crate) mod timeline;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use dmtree_index::tree::{DEFAULT_LOOKUP_NS, DEFAULT_SEARCH_NS};
-use dmtree_index::{LoadOptions, SURVEY_BYTES_A_PAGE};
+use dmtree_index::{ErrorKind, LoadOptions, SURVEY_BYTES_A_PAGE};
 
-use super::{RunPlan, nanos};
+use super::{RunPlan, RunSpec, nanos};
+use crate::error::Result;
 use crate::mix::Operation;
 use crate::settings::Settings;
 use crate::verify::history::HISTORY_BYTES_A_KEY;
@@ -27,13 +28,27 @@ const INSERT_CHUNK_BYTES: u64 = 256 << 10;
 /// The shortest cool-down, see [`crate::driver::Schedule::new`].
 const COOL_DOWN: Duration = Duration::from_millis(1);
 
+/// Bytes of memory that a run will take, also one that is too large to be laid out: then those of its tree.
+///
+/// # Errors
+/// [`crate::Failure::Usage`] as for [`RunPlan::new`].
+pub(crate) fn bytes_needed(settings: &Settings, spec: &RunSpec) -> Result<u128> {
+    if let Err(error) = RunPlan::lay_out(settings, spec)
+        && let ErrorKind::TooLarge { bytes, .. } = error.kind()
+    {
+        return Ok(*bytes);
+    }
+    RunPlan::new(settings, spec).map(|plan| plan.bytes())
+}
+
 impl RunPlan<'_> {
     /// Bytes of memory that the run will take.
     pub fn bytes(&self) -> u128 {
         let clients = u128::from(self.settings.clients());
         // Index caches share one copy of the inner pages where they begin with it, and until they
-        // change: by a split, or because the copy is beyond the budget. Then each has pages of its own, as many as the budget
-        // allows, of the tree as it has grown. Inner pages are half full at least.
+        // change: by a split, or because the copy is beyond the budget. Then each has pages of its
+        // own, as many as the budget allows, of the tree as it has grown. Inner pages are half full
+        // at least.
         let pages = self.tree.bytes() + load_options(self.settings).spare_bytes;
         let children = self.tree.meta().layout().inner_slots() as u64 / 2;
         let inner = u128::from(pages / children.saturating_sub(1).max(1));

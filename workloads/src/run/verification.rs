@@ -30,8 +30,11 @@ impl RunPlan<'_> {
         };
         let words = sim.host_words(SERVER);
         let mut memory = BTreeMap::from([(SERVER, &*words)]);
-        let verified = verify_run(subject, &mut memory, self.loaded_pairs())
-            .map_err(|violation| self.failure(format!("verification: {violation}")))?;
+        let verified =
+            verify_run(subject, &mut memory, self.loaded_pairs()).map_err(|violation| {
+                let hint = self.hint_at_format_of_loss();
+                self.failure(format!("verification: {violation}{hint}"))
+            })?;
         let took = began.elapsed();
         tracing::info!(run = self.spec.title(), ?verified, ?took, "run verified");
         Ok(verified)

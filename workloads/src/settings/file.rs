@@ -18,9 +18,10 @@ pub fn read_config(path: &Path) -> Result<Options> {
     })?;
     parse_config(&text).map_err(|problem| {
         Failure::Usage(format!(
-            "{}:{}: {}",
+            "{}:{}: {}{}",
             path.display(),
             problem.line,
+            problem.key.map_or(String::new(), |key| format!("{key}: ")),
             problem.message
         ))
     })
@@ -29,20 +30,40 @@ pub fn read_config(path: &Path) -> Result<Options> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Problem {
     line: usize,
+    /// Whose value is wrong, as far as the text shows it and the message does not.
+    key: Option<String>,
     message: String,
 }
 
 pub(super) fn parse_config(text: &str) -> std::result::Result<Options, Problem> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start).min(text.len());
+        // A syntax error's message can have several lines.
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
         Problem {
+            key: key_at(text, start).filter(|key| !message.contains(&format!("`{key}`"))),
             line: 1 + text.as_bytes()[..start]
                 .iter()
                 .filter(|byte| **byte == b'\n')
                 .count(),
-            // A syntax error's message can have several lines.
-            message: error.message().lines().collect::<Vec<_>>().join("; "),
+            message,
         }
+    })
+}
+
+/// The key whose value the byte at `start` of `text` is in: that of the last line up to it that begins with one, as the
+/// lines of a list do not.
+fn key_at(text: &str, start: usize) -> Option<String> {
+    let end = text.as_bytes()[start..]
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(text.len(), |length| start + length);
+    // A span can begin within no letter; the end of a line is the end of one.
+    text.get(..end)?.lines().rev().find_map(|line| {
+        let (key, _) = line.split_once('=')?;
+        let key = key.trim().trim_matches(['"', '\'']);
+        let is_key = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        (!key.is_empty() && key.chars().all(is_key)).then(|| key.to_owned())
     })
 }
 
@@ -68,10 +89,21 @@ mod tests {
         }
         let problem = parse_config("nodes = 3\n\nthreads = 0\n").unwrap_err();
         assert_eq!(
-            (problem.line, problem.message.as_str()),
-            (3, "0 is out of range: from 1 to 65535")
+            (
+                problem.line,
+                problem.key.as_deref(),
+                problem.message.as_str()
+            ),
+            (3, Some("threads"), "0 is out of range: from 1 to 65535")
         );
-        assert_eq!(parse_config("keys = 10M\n").unwrap_err().line, 1);
+        let problem = parse_config("nodes = 3\nkeys = 10M\n").unwrap_err();
+        assert_eq!((problem.line, problem.key.as_deref()), (2, Some("keys")));
+        let problem = parse_config("nodes = 3\n\"threads\" = 0").unwrap_err();
+        assert_eq!(problem.key.as_deref(), Some("threads"));
+        let problem = parse_config("nodes = 3\nlock = [\n  # a=b\n  \"spin\",\n]\n").unwrap_err();
+        assert_eq!(problem.key.as_deref(), Some("lock"), "{problem:?}");
+        let problem = parse_config("noodles = 3\n").unwrap_err();
+        assert_eq!(problem.key, None, "the message has it: {problem:?}");
         assert_eq!(parse_config("nodes = 3\nnodes = 4\n").unwrap_err().line, 2);
         let problem =
             parse_config("nodes = 3\ndistribution = [\"uniform\", \"normal\"]\n").unwrap_err();

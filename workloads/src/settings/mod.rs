@@ -7,8 +7,10 @@ pub mod value;
 
 mod file;
 mod names;
+mod outputs;
 mod overrides;
 mod resolved;
+mod timeline;
 mod traced;
 
 pub use file::{config_text, read_config};
@@ -16,6 +18,7 @@ pub use file::{config_text, read_config};
 pub use names::ProfileName;
 pub use overrides::{Override, OverrideError};
 pub use resolved::Settings;
+pub use timeline::{TimelineFormat, TimelineWanted};
 pub use traced::TraceWanted;
 
 use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
@@ -148,18 +151,18 @@ options! {
     #[arg(value_name = "TIME")]
     wait_limit: PositiveTime,
     /// Whether the index cache of every compute server is filled before the run
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     prefill_cache: Switch,
     /// Bytes of the index cache of a compute server, for example 500Mi or 0; the tree's top two levels are kept in
     /// any case
     #[arg(value_name = "BYTES")]
     cache_budget: Bounded<0, { u64::MAX }>,
     /// Whether the RNIC's queue-pair cache and its misses are simulated
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     qp_cache: Switch,
     /// Whether each run is verified in the end: the tree in memory, the value of every key, and the index caches,
     /// against what was acknowledged
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     verify: Switch,
     /// Keep each finished run in the directory of --out, and take it from there instead of running it again when a
     /// later command of the same program wants the same run
@@ -184,6 +187,13 @@ options! {
     /// How long the traced part is [default: 1ms]
     #[arg(value_name = "TIME")]
     trace_for: PositiveTime,
+    /// Write how many clients wait for locks and hold them, tickets and grants, over the measured time to this file:
+    /// a figure if its name ends in .svg, else CSV; of one run only
+    #[arg(value_name = "FILE")]
+    timeline: Place,
+    /// How often the timeline tells [default: 500 times]
+    #[arg(value_name = "TIME")]
+    timeline_every: PositiveTime,
     /// A smaller run, for a quick look: it changes defaults only
     #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     quick: Switch,
@@ -234,6 +244,8 @@ pub fn default_options() -> Options {
         trace: None,
         trace_from: None,
         trace_for: None,
+        timeline: None,
+        timeline_every: None,
         quick: Some(Switch::Off),
         paper: Some(Switch::Off),
         set: Vec::new(),

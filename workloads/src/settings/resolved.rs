@@ -8,7 +8,7 @@ use dmtree_lock::LockSpec;
 
 use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
-use super::{Options, TraceWanted, default_options};
+use super::{Options, TimelineWanted, TraceWanted, default_options};
 use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
@@ -71,6 +71,8 @@ pub struct Settings {
     pub handover_limit: HandoverLimit,
     /// The longest wait.
     pub wait_limit: Duration,
+    /// Whether that was asked for: then nothing shorter ends a run.
+    pub wait_limit_given: bool,
     /// Whether index caches start full.
     pub prefill_cache: bool,
     /// Bytes of a compute server's index cache.
@@ -87,6 +89,8 @@ pub struct Settings {
     pub csv: Option<Place>,
     /// What is traced.
     pub trace: Option<TraceWanted>,
+    /// What is told over time.
+    pub timeline: Option<TimelineWanted>,
     /// The options that can change a result, for the report; by them a kept run is known (`--resume`).
     pub options: Options,
 }
@@ -98,6 +102,7 @@ impl Settings {
     /// # Errors
     /// [`Failure::Usage`] naming the flags.
     pub fn of(options: Options) -> Result<Self> {
+        let wait_limit_given = options.wait_limit.is_some();
         let options = complete(options);
         let Options {
             lock: Some(lock),
@@ -161,18 +166,7 @@ impl Settings {
                     .to_owned(),
             ));
         }
-        if let (Some(json), Some(csv)) = (&options.json, &options.csv)
-            && json == csv
-        {
-            let place = if json.is_stdout() {
-                "standard output".to_owned()
-            } else {
-                json.to_string()
-            };
-            return Err(Failure::Usage(format!(
-                "--json {json} and --csv {csv} cannot both go to {place}"
-            )));
-        }
+        options.check_files_differ()?;
         let (window, warmup) = (
             Duration::from_nanos(seconds.get().ns),
             Duration::from_nanos(warmup.ns),
@@ -186,6 +180,7 @@ impl Settings {
         let runs =
             lock.0.len() * distribution.0.len() * data_path.each().len() * seeds.get() as usize;
         let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
+        let timeline = TimelineWanted::of(&options, runs, window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
         for item in &options.set {
@@ -222,6 +217,7 @@ impl Settings {
             page_format,
             handover_limit,
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
+            wait_limit_given,
             prefill_cache: prefill_cache.is_on(),
             cache_budget: cache_budget.get(),
             verify: verify.is_on(),
@@ -230,6 +226,7 @@ impl Settings {
             json: options.json.clone(),
             csv: options.csv.clone(),
             trace,
+            timeline,
             options: Options {
                 out: None,
                 json: None,
@@ -237,12 +234,12 @@ impl Settings {
                 trace: None,
                 trace_from: None,
                 trace_for: None,
+                timeline: None,
+                timeline_every: None,
                 quick: None,
                 paper: None,
                 resume: None,
                 verify: None,
-                // What it came to is told with the lock.
-                lock_memory: Some(asked_lock_memory).filter(|asked| *asked != LockMemory::Auto),
                 ..options
             },
         })

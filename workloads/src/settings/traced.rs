@@ -47,13 +47,6 @@ impl TraceWanted {
                     .to_owned(),
             );
         }
-        for (flag, other) in [("--json", &options.json), ("--csv", &options.csv)] {
-            if other.as_ref() == Some(place) {
-                return refuse(format!(
-                    "--trace {place} and {flag} {place} cannot both go to {place}"
-                ));
-            }
-        }
         if runs != 1 {
             return refuse(format!(
                 "--trace is of one run, and these are {runs}: give one --lock, one --distribution and one --data-path, and \

@@ -156,6 +156,7 @@ impl Record {
             event_loop: found.event_loop,
             load: found.load,
             trace: None,
+            timeline: None,
             verified: found.verified,
         })
     }

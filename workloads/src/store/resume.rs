@@ -23,13 +23,14 @@ pub(crate) struct Resume<'a> {
 
 impl<'a> Resume<'a> {
     /// Looks for the `runs` of `settings`; writes nothing. Without `--resume on` nothing is looked for and nothing
-    /// kept, nor when a trace is wanted, which only a run makes.
+    /// kept, nor when a trace or a timeline is wanted, which only a run makes.
     ///
     /// # Errors
     /// [`crate::Failure::Usage`] when the program cannot read itself.
     pub(crate) fn of(settings: &'a Settings, runs: &[RunSpec]) -> Result<Self> {
+        let recorded = settings.trace.is_some() || settings.timeline.is_some();
         let store = match &settings.out {
-            Some(out) if settings.resume && settings.trace.is_none() => Some(Store::of(out)?),
+            Some(out) if settings.resume && !recorded => Some(Store::of(out)?),
             _ => None,
         };
         Self::from(store, settings, runs)

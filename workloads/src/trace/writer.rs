@@ -221,6 +221,8 @@ impl Writer {
                 let page = self.clients[client.0 as usize].page.take();
                 self.begin(client, at_ps, Kind::Wait, lock, page);
             }
+            // Within the wait; nothing of its own.
+            Mark::Ticket { .. } => {}
             Mark::Granted { lock } => {
                 let page = self.end_slice(client, at_ps, Kind::Wait, lock);
                 self.begin(client, at_ps, Kind::CriticalSection, lock, page);

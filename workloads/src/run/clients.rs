@@ -1,0 +1,96 @@
+//! The clients of a run, and what they share.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use dmtree_cluster::sim::Sim;
+use dmtree_cluster::{Endpoint, NodeId};
+use dmtree_index::{IndexCache, LoadedTree, Tree, TreeOptions};
+use dmtree_lock::Monitor;
+
+use super::{RunPlan, SERVER, Tampering};
+use crate::distribution::KeyChooser;
+use crate::driver::{ClientTask, Outcome, Schedule, drive};
+use crate::settings::{MAX_KEYS, Settings};
+
+/// What the clients of a run share.
+#[derive(Clone, Copy)]
+pub(super) struct Clients<'a> {
+    pub(super) caches: &'a [Arc<IndexCache>],
+    pub(super) monitor: &'a Rc<Monitor>,
+    pub(super) outcome: &'a Rc<Outcome>,
+    pub(super) schedule: Schedule,
+}
+
+/// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
+/// that could have been loaded, so that uniform ones are so over all 64 bits.
+fn places_of_keys(settings: &Settings) -> u64 {
+    match settings.keys {
+        0 => MAX_KEYS,
+        keys => keys,
+    }
+}
+
+impl RunPlan<'_> {
+    /// An index cache for each node.
+    pub(super) fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
+        let settings = self.settings;
+        let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
+        let cache = |_| {
+            Arc::new(if settings.prefill_cache {
+                IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
+            } else {
+                IndexCache::with_budget(budget)
+            })
+        };
+        (0..settings.nodes).map(cache).collect()
+    }
+
+    /// Begins them.
+    pub(super) fn spawn_clients(
+        &self,
+        sim: &mut Sim,
+        clients: Clients<'_>,
+        tampering: &impl Tampering,
+    ) {
+        let settings = self.settings;
+        let Clients {
+            caches,
+            monitor,
+            outcome,
+            schedule,
+        } = clients;
+        let task = ClientTask {
+            seed: self.spec.seed,
+            server: SERVER,
+            keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
+            mix: settings.mix.clone(),
+            schedule,
+        };
+        for (node, thread) in client_places(settings) {
+            let endpoint = sim.endpoint(node, thread);
+            let lock = self
+                .locks
+                .client(endpoint.client(), Some(Rc::clone(monitor)));
+            tampering.lock(&lock);
+            let mut tree = Tree::new(
+                endpoint.clone(),
+                lock,
+                Arc::clone(self.tree.meta()),
+                self.locks.table().clone(),
+                Arc::clone(&caches[usize::from(node.0)]),
+                TreeOptions::new(self.spec.data_path),
+            );
+            tampering.tree(&mut tree);
+            sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
+        }
+    }
+}
+
+/// Node and thread of every client, in the order of their numbers.
+pub(super) fn client_places(settings: &Settings) -> impl Iterator<Item = (NodeId, u16)> {
+    let (threads, coroutines) = (settings.threads, settings.coroutines);
+    (0..settings.nodes).flat_map(move |node| {
+        (0..threads).flat_map(move |thread| (0..coroutines).map(move |_| (NodeId(node), thread)))
+    })
+}
