@@ -382,7 +382,10 @@ impl<'a> RunPlan<'a> {
                 Arc::clone(self.tree.meta()),
                 self.locks.table().clone(),
                 Arc::clone(&caches[usize::from(node.0)]),
-                TreeOptions::new(self.spec.data_path),
+                TreeOptions {
+                    search_ns: nanos(settings.search_time),
+                    ..TreeOptions::new(self.spec.data_path)
+                },
             );
             tampering.tree(&mut tree);
             sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
