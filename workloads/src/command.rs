@@ -47,15 +47,25 @@ pub const BENCH: Command = Command {
     judge: |_, _| Vec::new(),
 };
 
-/// The command of a figure.
+/// What `figure` performs.
+#[derive(Clone, Copy, Debug)]
+pub enum Figure {
+    /// One sweep.
+    Sweep(&'static Command),
+    /// The study of [`sensitivity`](crate::sensitivity).
+    Sensitivity,
+}
+
+/// The figure called `name`.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is none, naming those that exist.
-pub fn figure(number: u32) -> Result<&'static Command> {
-    match number {
-        12 => Ok(&figure12::COMMAND),
+pub fn figure(name: &str) -> Result<Figure> {
+    match name {
+        "12" => Ok(Figure::Sweep(&figure12::COMMAND)),
+        "sensitivity" => Ok(Figure::Sensitivity),
         _ => Err(Failure::Usage(format!(
-            "there is no figure {number} here; there is only 12"
+            "there is no figure {name} here; there are 12 and sensitivity"
         ))),
     }
 }
@@ -75,19 +85,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let outputs = given.or(quick).or((command.defaults)());
     let settings = Settings::of(outputs)?;
     if only_print {
-        let trace = settings.trace.as_ref();
-        let shown = Options {
-            out: settings.out.clone(),
-            json: settings.json.clone(),
-            csv: settings.csv.clone(),
-            trace: trace.map(|trace| trace.place.clone()),
-            trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
-            trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
-            verify: Some(settings.verify.into()),
-            lock_memory: Some(settings.asked_lock_memory),
-            ..settings.options.clone()
-        };
-        return Console::Stdout.print(&config_text(&shown)?);
+        return Console::Stdout.print(&effective_config(&settings)?);
     }
     let runs = runs_of(&settings);
     let threads = threads_for(&settings, &runs)?;
@@ -154,6 +152,22 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     written.and(json).and(csv).and(traced).and(printed)
 }
 
+/// The effective options as a config file.
+pub(crate) fn effective_config(settings: &Settings) -> Result<String> {
+    let trace = settings.trace.as_ref();
+    config_text(&Options {
+        out: settings.out.clone(),
+        json: settings.json.clone(),
+        csv: settings.csv.clone(),
+        trace: trace.map(|trace| trace.place.clone()),
+        trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
+        trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
+        verify: Some(settings.verify.into()),
+        lock_memory: Some(settings.asked_lock_memory),
+        ..settings.options.clone()
+    })
+}
+
 /// On how many threads the runs fit into memory.
 fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
     let mut most = 0;
@@ -166,7 +180,7 @@ fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
 
 /// Finds out now what would keep results from being written after the work. The directory comes
 /// last, as it is made by this.
-fn check_outputs(settings: &Settings) -> Result<()> {
+pub(crate) fn check_outputs(settings: &Settings) -> Result<()> {
     let trace = settings.trace.as_ref().map(|trace| &trace.place);
     for (flag, place) in [
         ("--json", settings.json.as_ref()),
@@ -183,7 +197,7 @@ fn check_outputs(settings: &Settings) -> Result<()> {
         .map_or(Ok(()), |out| check_directory("--out", out))
 }
 
-fn write_data(place: &Place, text: &str) -> Result<()> {
+pub(crate) fn write_data(place: &Place, text: &str) -> Result<()> {
     if place.is_stdout() {
         Console::Stdout.print(text)
     } else {

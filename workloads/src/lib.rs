@@ -12,6 +12,7 @@
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
+//! | what the claims depend on | [`sensitivity`] |
 //! | the commands | [`command`], [`figure12`], [`cli`] |
 
 pub mod claims;
@@ -36,6 +37,7 @@ mod progress;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod sensitivity;
 pub mod settings;
 pub mod sweep;
 pub mod table;
