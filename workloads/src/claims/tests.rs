@@ -145,3 +145,11 @@ fn throughput_is_judged_over_both_distributions() {
     assert_eq!(claims[0].measured, Some(Range { min: 1.0, max: 1.2 }));
     assert_eq!(claims[0].verdict, Some(Verdict::Fails));
 }
+
+#[test]
+fn published_ranges_are_known_by_id() {
+    let range = |id| published_range(id).map(|range| (range.min, range.max));
+    assert_eq!(range("f12-local-uniform"), Some((11.0, 14.0)));
+    assert_eq!(range("f12-throughput"), Some(ABOUT_THE_SAME));
+    assert_eq!(range("f13"), None);
+}

@@ -16,11 +16,11 @@ const ROW: f64 = 19.0;
 /// Above a parameter's first setting.
 const GROUP_GAP: f64 = 6.0;
 /// Of the parameters' names.
-const PARAMETERS: f64 = 190.0;
+const PARAMETERS: f64 = 216.0;
 /// Of their values.
 const VALUES: f64 = 190.0;
 const PANEL: f64 = 220.0;
-const BETWEEN_PANELS: f64 = 22.0;
+const BETWEEN_PANELS: f64 = 34.0;
 /// Title, conditions, legend, and the panels' titles.
 const HEAD: f64 = 162.0;
 /// The axes.

@@ -28,7 +28,7 @@ use crate::progress::Progress;
 use crate::report::{Report, RunRow};
 use crate::results::{conditions, notes, report};
 use crate::run::{RunOutcome, RunPlan, RunSpec, runs_of};
-use crate::settings::choice::{DataPaths, path_name};
+use crate::settings::choice::DataPaths;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::{Bounded, Place};
 use crate::settings::{Options, Settings};
@@ -181,12 +181,10 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
 }
 
 fn heading(base: &Settings) -> String {
-    let paths: Vec<_> = base.data_paths.each().iter().copied().collect();
-    let names: Vec<_> = paths.into_iter().map(path_name).collect();
     format!(
         "{}, local page data by {}",
         conditions(base),
-        names.join(", ")
+        base.data_paths
     )
 }
 

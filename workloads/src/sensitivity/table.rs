@@ -39,13 +39,11 @@ fn throughput_text(row: &StudyRow, lock: &str) -> String {
     values.join(" ")
 }
 
-/// `f12-local-uniform` without the figure, over what was published.
+/// `f12-local-uniform` without the figure, and the size that was published.
 fn heading(claim: &Claim) -> (String, String) {
     let name = claim.id.trim_start_matches("f12-").to_owned();
-    let published = claim.published;
-    let size = published
-        .split_once(": ")
-        .map_or(published, |(_, size)| size);
+    let size = claim.published.split(' ').find(|word| word.ends_with('×'));
+    let size = size.unwrap_or_else(|| claim.published.trim_start_matches("total throughput "));
     (name, size.to_owned())
 }
 
@@ -91,7 +89,7 @@ fn legend(study: &Study) -> String {
 /// For a terminal: the table, what the settings' flags are, and what the claims depend on.
 pub fn text(study: &Study, dependences: &str) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING);
     table.set_header(header(study, "\n"));
     let mut flags = Table::new();
     flags.load_style(presets::NOTHING);
