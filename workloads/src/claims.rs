@@ -207,6 +207,18 @@ const FIGURE_12: [Published; 5] = [
     },
 ];
 
+/// Between what ratios the claim `id` was published; none when there is no such claim.
+pub fn published_range(id: &str) -> Option<Range> {
+    let claim = FIGURE_12.iter().find(|claim| claim.id == id)?;
+    Some(match claim.subject {
+        Subject::Tail { published, .. } => published,
+        Subject::Throughput { .. } => Range {
+            min: ABOUT_THE_SAME.0,
+            max: ABOUT_THE_SAME.1,
+        },
+    })
+}
+
 /// Judges the claims about Figure 12 on the runs of one data path. Claims whose runs are not all
 /// there are left out.
 pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {

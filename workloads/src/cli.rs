@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::command::{BENCH, Command, figure, perform};
+use crate::command::{BENCH, Figure, figure, perform};
+use crate::sensitivity;
 use crate::settings::value::Place;
 use crate::settings::{Options, read_config};
 
@@ -30,8 +31,8 @@ enum Choice {
     /// Reproduce a figure of the FARLock paper, and print what was published beside what was
     /// measured
     Figure {
-        /// Number of the figure: 12
-        number: u32,
+        /// 12, or sensitivity: what the claims about Figure 12 depend on
+        figure: String,
         #[command(flatten)]
         common: Common,
     },
@@ -96,16 +97,23 @@ pub fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let cli = Cli::parse_from(joined(std::env::args_os()));
-    let (command, common): (crate::error::Result<&Command>, Common) = match cli.command {
-        Choice::Figure { number, common } => (figure(number), common),
-        Choice::Bench { common } => (Ok(&BENCH), common),
+    let (figure, common) = match cli.command {
+        Choice::Figure {
+            figure: name,
+            common,
+        } => (figure(&name), common),
+        Choice::Bench { common } => (Ok(Figure::Sweep(&BENCH)), common),
     };
-    let done = command.and_then(|command| {
+    let done = figure.and_then(|figure| {
         let config = match &common.config {
             Some(file) => read_config(file.path())?,
             None => Options::default(),
         };
-        perform(command, common.options.or(config), common.print_config)
+        let options = common.options.or(config);
+        match figure {
+            Figure::Sweep(command) => perform(command, options, common.print_config),
+            Figure::Sensitivity => sensitivity::perform(options, common.print_config),
+        }
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -58,15 +58,25 @@ pub const BENCH: Command = Command {
     remark: |_| None,
 };
 
-/// The command of a figure.
+/// What `figure` performs.
+#[derive(Clone, Copy, Debug)]
+pub enum Figure {
+    /// One sweep.
+    Sweep(&'static Command),
+    /// The study of [`sensitivity`](crate::sensitivity).
+    Sensitivity,
+}
+
+/// The figure called `name`.
 ///
 /// # Errors
 /// [`Failure::Usage`] when there is none, naming those that exist.
-pub fn figure(number: u32) -> Result<&'static Command> {
-    match number {
-        12 => Ok(&figure12::COMMAND),
+pub fn figure(name: &str) -> Result<Figure> {
+    match name {
+        "12" => Ok(Figure::Sweep(&figure12::COMMAND)),
+        "sensitivity" => Ok(Figure::Sensitivity),
         _ => Err(Failure::Usage(format!(
-            "there is no figure {number} here; there is only 12"
+            "there is no figure {name} here; there are 12 and sensitivity"
         ))),
     }
 }
@@ -80,21 +90,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let size = size_options(command, &given)?;
     let settings = Settings::of(given.or(size).or((command.defaults)()))?;
     if only_print {
-        let (trace, timeline) = (settings.trace.as_ref(), settings.timeline.as_ref());
-        let shown = Options {
-            out: settings.out.clone(),
-            json: settings.json.clone(),
-            csv: settings.csv.clone(),
-            trace: trace.map(|trace| trace.place.clone()),
-            trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
-            trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
-            timeline: timeline.map(|timeline| timeline.place.clone()),
-            timeline_every: timeline.map(|timeline| PositiveTime::from_ns(nanos(timeline.every))),
-            verify: Some(settings.verify.into()),
-            resume: Some(settings.resume.into()),
-            ..settings.options.clone()
-        };
-        return Console::Stdout.print(&config_text(&shown)?);
+        return Console::Stdout.print(&effective_config(&settings)?);
     }
     let runs = runs_of(&settings);
     let mut resume = Resume::of(&settings, &runs)?;
@@ -191,6 +187,24 @@ fn size_options(command: &Command, given: &Options) -> Result<Options> {
     }
 }
 
+/// The effective options as a config file.
+pub(crate) fn effective_config(settings: &Settings) -> Result<String> {
+    let (trace, timeline) = (settings.trace.as_ref(), settings.timeline.as_ref());
+    config_text(&Options {
+        out: settings.out.clone(),
+        json: settings.json.clone(),
+        csv: settings.csv.clone(),
+        trace: trace.map(|trace| trace.place.clone()),
+        trace_from: trace.map(|trace| Time::from_ns(nanos(trace.from))),
+        trace_for: trace.map(|trace| PositiveTime::from_ns(nanos(trace.length))),
+        timeline: timeline.map(|timeline| timeline.place.clone()),
+        timeline_every: timeline.map(|timeline| PositiveTime::from_ns(nanos(timeline.every))),
+        verify: Some(settings.verify.into()),
+        resume: Some(settings.resume.into()),
+        ..settings.options.clone()
+    })
+}
+
 /// On how many threads the runs fit into memory.
 fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
     let most = needed(settings, runs)?;
@@ -202,7 +216,7 @@ fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
 
 /// Finds out now what would keep results from being written after the work. Directories are made
 /// last, when all files are known to be right.
-fn check_outputs(settings: &Settings) -> Result<()> {
+pub(crate) fn check_outputs(settings: &Settings) -> Result<()> {
     for (flag, place) in settings.files() {
         check_file(flag, place)?;
     }
@@ -215,7 +229,7 @@ fn check_outputs(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn write_data(place: &Place, text: &str) -> Result<()> {
+pub(crate) fn write_data(place: &Place, text: &str) -> Result<()> {
     if place.is_stdout() {
         Console::Stdout.print(text)
     } else {

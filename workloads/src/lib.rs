@@ -15,6 +15,7 @@
 //! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
+//! | what the claims depend on | [`sensitivity`] |
 //! | the commands | [`command`], [`figure12`], [`cli`] |
 
 pub mod claims;
@@ -42,6 +43,7 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod seeds;
+pub mod sensitivity;
 pub mod settings;
 mod store;
 pub mod sweep;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dmtree_index::tree::DEFAULT_SEARCH_NS;
 use serde_json::Value;
 
 use crate::claims::Claim;
@@ -14,7 +15,7 @@ use crate::latency::Latencies;
 use crate::lock_memory;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
-use crate::run::{RunOutcome, RunSpec, lock_options};
+use crate::run::{RunOutcome, RunSpec, lock_options, nanos};
 use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
 use crate::settings::Settings;
 use crate::settings::choice::{PageFormat, Swap, path_name};
@@ -209,6 +210,10 @@ pub fn conditions(settings: &Settings) -> String {
         dmtree_index::DEFAULT_PAGE_BYTES => String::new(),
         bytes => format!(", pages of {bytes} bytes"),
     };
+    let search = match nanos(settings.search_time) {
+        DEFAULT_SEARCH_NS => String::new(),
+        ns => format!(", {} to search a page", Time::from_ns(ns)),
+    };
     let set: String = settings
         .options
         .set
@@ -216,7 +221,7 @@ pub fn conditions(settings: &Settings) -> String {
         .map(|item| format!(", {item}"))
         .collect();
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, {}{jitter}{}{}{swap}{pages}{format}{budget}{set}",
+        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, {}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),

@@ -79,7 +79,34 @@ fn unknown_names_are_told_what_exists() {
         &["--set", "\"wire\"", "wire_ns", "qp_miss_charge"],
     );
     refused(&["bench", "--set", "wire_ns"], &["--set", "wire_ns=500"]);
-    refused(&["figure", "7"], &["7", "12"]);
+    for figure in ["7", "13", "sensitive", ""] {
+        refused(&["figure", figure], &[figure, "12", "sensitivity"]);
+    }
+}
+
+#[test]
+fn a_study_without_what_its_claims_are_about_is_refused() {
+    let study = |args: &[&'static str], words: &[&str]| {
+        refused(&[&["figure", "sensitivity"], args].concat(), words);
+    };
+    study(
+        &["--lock", "farlock,alock"],
+        &["--lock", "farlock,alock", "sherman is not among them"],
+    );
+    study(&["--lock", "sherman"], &["farlock is not among them"]);
+    study(
+        &["--distribution", "zipf:0.5"],
+        &["--distribution", "uniform and zipf:0.99"],
+    );
+    study(&["--mix", "get"], &["--mix get", "--mix update"]);
+    study(&["--data-path", "both"], &["--data-path both", "loopback"]);
+    study(&["--search-time", "-1"], &["--search-time", "2us"]);
+    study(&["--trace", "trace.json"], &["--trace"]);
+    // The base would fit, and one of the settings does not.
+    study(
+        &["--keys", "100G"],
+        &["setting keys: 800G", "memory", "--keys"],
+    );
 }
 
 #[test]
@@ -355,7 +382,7 @@ fn config_files_are_told_their_line() {
 #[test]
 fn the_parsers_own_errors_have_status_2_as_well() {
     refused(&["bench", "--noodles", "3"], &["--noodles"]);
-    refused(&["figure"], &["NUMBER"]);
+    refused(&["figure"], &["<FIGURE>"]);
     refused(&["bench", "extra"], &["extra"]);
 }
 

@@ -216,3 +216,11 @@ fn seeds_are_judged_together_and_shown_one_by_one() {
     let over = claims[0].over_seeds.unwrap();
     assert_eq!((over.min, over.max), (Span(0.5, 1.0), Span(1.0, 2.0)));
 }
+
+#[test]
+fn published_ranges_are_known_by_id() {
+    let range = |id| published_range(id).map(|range| (range.min, range.max));
+    assert_eq!(range("f12-local-uniform"), Some((11.0, 14.0)));
+    assert_eq!(range("f12-throughput"), Some(ABOUT_THE_SAME));
+    assert_eq!(range("f13"), None);
+}

@@ -1,6 +1,7 @@
 //! Tail latency as an SVG figure: a panel for each distribution and class, a line for each lock.
 
 mod axis;
+pub mod sensitivity;
 mod style;
 pub(crate) mod timeline;
 

@@ -8,7 +8,7 @@ use dmtree_cluster::{Endpoint, NodeId};
 use dmtree_index::{IndexCache, LoadedTree, Tree, TreeOptions};
 use dmtree_lock::Monitor;
 
-use super::{RunPlan, SERVER, Tampering};
+use super::{RunPlan, SERVER, Tampering, nanos};
 use crate::distribution::KeyChooser;
 use crate::driver::{ClientTask, Outcome, Schedule, drive};
 use crate::settings::{MAX_KEYS, Settings};
@@ -79,7 +79,10 @@ impl RunPlan<'_> {
                 Arc::clone(self.tree.meta()),
                 self.locks.table().clone(),
                 Arc::clone(&caches[usize::from(node.0)]),
-                TreeOptions::new(self.spec.data_path),
+                TreeOptions {
+                    search_ns: nanos(settings.search_time),
+                    ..TreeOptions::new(self.spec.data_path)
+                },
             );
             tampering.tree(&mut tree);
             sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));

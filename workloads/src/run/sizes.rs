@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dmtree_index::tree::{DEFAULT_LOOKUP_NS, DEFAULT_SEARCH_NS};
+use dmtree_index::tree::DEFAULT_LOOKUP_NS;
 use dmtree_index::{ErrorKind, LoadOptions, SURVEY_BYTES_A_PAGE};
 
 use super::{RunPlan, RunSpec, nanos};
@@ -73,7 +73,8 @@ impl RunPlan<'_> {
             return 0;
         }
         // No operation is faster than its look-up in the index cache and its search in a leaf.
-        let a_client = nanos(whole_time(settings)) / (DEFAULT_LOOKUP_NS + DEFAULT_SEARCH_NS) + 1;
+        let shortest = DEFAULT_LOOKUP_NS + nanos(settings.search_time);
+        let a_client = nanos(whole_time(settings)) / shortest + 1;
         let operations = u128::from(a_client) * u128::from(settings.clients());
         let updated = match settings.mix.share(Operation::Update) {
             0.0 => 0,

@@ -144,6 +144,9 @@ options! {
     /// Page format: sequence (sound), sherman (two-level versions as published: reads can be torn)
     #[arg(value_name = "FORMAT")]
     page_format: PageFormat,
+    /// CPU time to search a page, within the critical section of an update, for example 100ns
+    #[arg(value_name = "TIME")]
+    search_time: Time,
     /// Sherman: hand-overs in a row within a compute server; none (or 65535 and more) for no limit
     #[arg(value_name = "N|none")]
     handover_limit: HandoverLimit,
@@ -231,6 +234,7 @@ pub fn default_options() -> Options {
         fill: Some(Share::new(0.8)),
         page_bytes: Some(Bounded::new(dmtree_index::DEFAULT_PAGE_BYTES as u64)),
         page_format: Some(PageFormat::Sequence),
+        search_time: Some(Time::from_ns(dmtree_index::tree::DEFAULT_SEARCH_NS)),
         handover_limit: Some(HandoverLimit(Some(4))),
         wait_limit: Some(PositiveTime::from_ns(10_000_000_000)),
         prefill_cache: Some(Switch::On),

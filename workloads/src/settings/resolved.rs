@@ -67,6 +67,8 @@ pub struct Settings {
     pub page_bytes: u32,
     /// The page format.
     pub page_format: PageFormat,
+    /// CPU time to search a page.
+    pub search_time: Duration,
     /// Sherman's limit of hand-overs in a row.
     pub handover_limit: HandoverLimit,
     /// The longest wait.
@@ -128,6 +130,7 @@ impl Settings {
             fill: Some(fill),
             page_bytes: Some(page_bytes),
             page_format: Some(page_format),
+            search_time: Some(search_time),
             handover_limit: Some(handover_limit),
             wait_limit: Some(wait_limit),
             prefill_cache: Some(prefill_cache),
@@ -215,6 +218,7 @@ impl Settings {
             fill: fill.get(),
             page_bytes: page_bytes.get() as u32,
             page_format,
+            search_time: Duration::from_nanos(search_time.ns),
             handover_limit,
             wait_limit: Duration::from_nanos(wait_limit.get().ns),
             wait_limit_given,

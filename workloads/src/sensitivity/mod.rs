@@ -1,0 +1,317 @@
+//! `dmtree figure sensitivity`: how the claims about Figure 12 depend on each parameter.
+//!
+//! The base is Figure 12's cluster with local page data by loopback. Each parameter is varied alone from there; a
+//! setting is what flags of `bench` make of the base, so that each can be run again on its own. Nothing says how
+//! parameters act together.
+
+pub mod dependence;
+mod document;
+mod flags;
+mod round_trip;
+pub mod setting;
+pub mod table;
+mod variations;
+
+use dmtree_lock::LockSpec;
+
+use crate::claims::Claim;
+use crate::command::{BENCH, check_outputs, effective_config, figure_12_claims, write_data};
+use crate::console::Console;
+use crate::error::{Failure, Result};
+use crate::figure12;
+use crate::files::write_whole;
+use crate::fitting::advice;
+use crate::memory::{available_bytes, runs_that_fit};
+use crate::mix::Mix;
+use crate::plot::Caption;
+use crate::plot::sensitivity::sensitivity_svg;
+use crate::progress::Progress;
+use crate::report::{Report, RunRow};
+use crate::results::{conditions, notes, report};
+use crate::run::{RunOutcome, RunPlan, RunSpec, bytes_needed, runs_of};
+use crate::settings::choice::{DataPaths, Switch};
+use crate::settings::quantity::{PositiveTime, Time};
+use crate::settings::value::{Bounded, Place};
+use crate::settings::{Options, Settings};
+use crate::sweep::run_all;
+
+use dependence::{Judged, dependences, dependences_text};
+use setting::{Setting, settings_of};
+
+const COMMAND: &str = "figure sensitivity";
+const TITLE: &str = "Sensitivity: what the claims about Figure 12 depend on";
+
+/// What one setting came to.
+#[derive(Clone, Debug)]
+pub struct StudyRow {
+    /// The setting.
+    pub setting: Setting,
+    /// Its claims.
+    pub claims: Vec<Claim>,
+    /// Its runs, class by class.
+    pub runs: Vec<RunRow>,
+}
+
+/// What all came to, the base first.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// How `bench` makes the base.
+    pub base_command: String,
+    /// The settings, grouped by parameter.
+    pub rows: Vec<StudyRow>,
+}
+
+impl Study {
+    /// The base.
+    pub fn base(&self) -> Option<&StudyRow> {
+        self.rows.first()
+    }
+}
+
+/// Figure 12's cluster; the two locks and distributions that its claims compare; a window in which the slowest class
+/// has twenty operations beyond its P99.9.
+fn defaults() -> Options {
+    let known = "every default is a value of its option";
+    Options {
+        lock: Some("sherman,farlock".parse().expect(known)),
+        data_path: Some(DataPaths::Loopback),
+        seconds: Some(PositiveTime::from_ns(250_000_000)),
+        warmup: Some(Time::from_ns(20_000_000)),
+        out: Some("results/sensitivity".parse().expect(known)),
+        ..(figure12::COMMAND.defaults)()
+    }
+}
+
+fn quick() -> Options {
+    Options {
+        keys: Some(Bounded::new(1_000_000)),
+        seconds: Some(PositiveTime::from_ns(30_000_000)),
+        warmup: Some(Time::from_ns(5_000_000)),
+        ..Options::default()
+    }
+}
+
+/// Performs the study with the options that were given, which change its base; `only_print` prints the base's
+/// effective options instead.
+///
+/// # Errors
+/// [`Failure::Usage`] before anything is run or written, [`Failure::Work`] afterwards.
+pub fn perform(given: Options, only_print: bool) -> Result<()> {
+    let is_quick = given.quick.is_some_and(|quick| quick.is_on());
+    let quick = if is_quick {
+        quick()
+    } else {
+        Options::default()
+    };
+    let options = given.or(quick).or(defaults());
+    let base = Settings::of(options.clone())?;
+    if only_print {
+        return Console::Stdout.print(&effective_config(&base)?);
+    }
+    check_claims(&base)?;
+    check_size(&options, &base)?;
+    let settings = settings_of(&options)?;
+    let runs: Vec<(usize, RunSpec)> = settings
+        .iter()
+        .enumerate()
+        .flat_map(|(index, setting)| {
+            let runs = runs_of(&setting.settings).into_iter();
+            runs.map(move |spec| (index, spec))
+        })
+        // Those of fast RNICs take longest, and are last in the table: they begin first.
+        .rev()
+        .collect();
+    let threads = threads_for(&settings, &runs)?;
+    check_outputs(&base)?;
+
+    let outcomes = sweep(&settings, &runs, threads)?;
+    let (study, reports) = study(settings, &outcomes)?;
+    let judged: Vec<Judged<'_>> = study
+        .rows
+        .iter()
+        .map(|row| Judged {
+            parameter: row.setting.parameter,
+            value: &row.setting.value,
+            claims: &row.claims,
+        })
+        .collect();
+    let dependences = dependences(&judged);
+    let conclusions = dependences_text(&dependences);
+    let json = document::json_text(&study, &reports, &dependences)?;
+    let csv = document::csv_of(&study, &reports)?;
+    let written = base.out.as_ref().map_or(Ok(()), |out| {
+        let write = |name: &str, text: &str| {
+            write_whole(&out.path().join(format!("sensitivity.{name}")), text)
+        };
+        write("json", &json)?;
+        write("csv", &csv)?;
+        write("md", &table::markdown(&study, &dependences, &conclusions))?;
+        let caption = Caption {
+            title: TITLE.to_owned(),
+            subtitle: heading(&base),
+        };
+        write("svg", &sensitivity_svg(&study, &caption)?)
+    });
+    let text = format!(
+        "{TITLE}\nthe base: {}\n{}\n{}{}",
+        heading(&base),
+        notes(&base),
+        table::text(&study, &conclusions),
+        match &base.out {
+            Some(out) if written.is_ok() => format!("results are in {out}\n"),
+            _ => String::new(),
+        }
+    );
+    let taken = [&base.json, &base.csv]
+        .into_iter()
+        .flatten()
+        .any(Place::is_stdout);
+    let console = if taken {
+        Console::Stderr
+    } else {
+        Console::Stdout
+    };
+    let data = |place: &Option<Place>, text: &str| {
+        place
+            .as_ref()
+            .map_or(Ok(()), |place| write_data(place, text))
+    };
+    let (json, csv) = (data(&base.json, &json), data(&base.csv, &csv));
+    // A full disk must not cost the results of a long run: they are shown all the same.
+    let printed = console.print(&text);
+    written.and(json).and(csv).and(printed)
+}
+
+fn heading(base: &Settings) -> String {
+    format!(
+        "{}, local page data by {}",
+        conditions(base),
+        base.data_paths
+    )
+}
+
+/// Refuses what leaves nothing of the claims.
+fn check_claims(base: &Settings) -> Result<()> {
+    for lock in ["sherman", "farlock"] {
+        if !base.locks.iter().any(|other| other.to_string() == lock) {
+            return Err(Failure::Usage(format!(
+                "--lock {}: the claims compare sherman and farlock; {lock} is not among them",
+                list(&base.locks)
+            )));
+        }
+    }
+    if base.mix != Mix::update() {
+        return Err(Failure::Usage(format!(
+            "--mix {}: the claims are about updates; leave it out or say --mix update",
+            base.mix
+        )));
+    }
+    let known = ["uniform", "zipf:0.99"];
+    if !base
+        .distributions
+        .iter()
+        .any(|distribution| known.contains(&distribution.to_string().as_str()))
+    {
+        return Err(Failure::Usage(
+            "--distribution: the claims are about uniform and zipf:0.99; neither is there"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses what the study does not do.
+fn check_size(options: &Options, base: &Settings) -> Result<()> {
+    if options.paper.is_some_and(Switch::is_on) {
+        return Err(Failure::Usage(
+            "--paper is for figure 12; the study varies the number of keys itself, and takes --keys, --seconds, \
+             --warmup and --seeds for its base"
+                .to_owned(),
+        ));
+    }
+    if base.resume {
+        return Err(Failure::Usage(
+            "--resume on: the study keeps no finished runs; leave it out".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn list(locks: &[LockSpec]) -> String {
+    let names: Vec<String> = locks.iter().map(ToString::to_string).collect();
+    names.join(",")
+}
+
+/// On how many threads the runs fit into memory, the largest of them at once.
+fn threads_for(settings: &[Setting], runs: &[(usize, RunSpec)]) -> Result<usize> {
+    let mut most = (0, 0);
+    for (index, spec) in runs {
+        let bytes = bytes_needed(&settings[*index].settings, spec)
+            .map_err(|failure| of_setting(&settings[*index], failure))?;
+        most = most.max((bytes, *index));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let largest = &settings[most.1];
+    runs_that_fit(most.0, available_bytes(), cores.min(runs.len()), |usable| {
+        advice(&largest.settings, &runs_of(&largest.settings), usable)
+    })
+    .map_err(|failure| of_setting(largest, failure))
+}
+
+/// The failure, with the setting that it is of.
+fn of_setting(setting: &Setting, failure: Failure) -> Failure {
+    let with = |why: String| format!("setting {}: {why}", setting.name());
+    match failure {
+        Failure::Usage(why) => Failure::Usage(with(why)),
+        Failure::Work(why) => Failure::Work(with(why)),
+    }
+}
+
+/// The outcomes of the runs, by setting, each setting's in the order of [`runs_of`].
+fn sweep(
+    settings: &[Setting],
+    runs: &[(usize, RunSpec)],
+    threads: usize,
+) -> Result<Vec<Vec<RunOutcome>>> {
+    let virtual_ns = |index: usize| {
+        let settings = &settings[index].settings;
+        (settings.warmup + settings.window).as_nanos() as u64
+    };
+    let progress = Progress::new(runs.iter().map(|(index, _)| virtual_ns(*index)).sum());
+    let outcomes = run_all(runs, threads, |(index, spec), abandon| {
+        let setting = &settings[*index];
+        RunPlan::new(&setting.settings, spec)
+            .and_then(|plan| plan.execute(&progress, abandon))
+            .map_err(|failure| of_setting(setting, failure))
+    });
+    progress.end();
+    let mut by_setting = vec![Vec::new(); settings.len()];
+    for ((index, _), outcome) in runs.iter().zip(outcomes?).rev() {
+        by_setting[*index].push(outcome);
+    }
+    Ok(by_setting)
+}
+
+/// The study, and the report of each of its settings.
+fn study(settings: Vec<Setting>, outcomes: &[Vec<RunOutcome>]) -> Result<(Study, Vec<Report>)> {
+    let base = settings.first().map(|base| base.settings.options.clone());
+    let bench = Settings::of((BENCH.defaults)())?;
+    let flags = flags::difference(&base.unwrap_or_default(), &bench.options)?;
+    let (mut rows, mut reports) = (Vec::new(), Vec::new());
+    for (setting, outcomes) in settings.into_iter().zip(outcomes) {
+        let report = report(COMMAND, &setting.settings, outcomes, |runs| {
+            figure_12_claims(&setting.settings, runs)
+        })?;
+        rows.push(StudyRow {
+            setting,
+            claims: report.claims.clone(),
+            runs: report.runs.clone(),
+        });
+        reports.push(report);
+    }
+    let study = Study {
+        base_command: format!("dmtree bench {}", flags.join(" ")),
+        rows,
+    };
+    Ok((study, reports))
+}
