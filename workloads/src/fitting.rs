@@ -17,6 +17,9 @@ pub(crate) fn needed(settings: &Settings, runs: &[RunSpec]) -> crate::Result<u12
     })
 }
 
+/// A usual fill of leaves: the default.
+const FILL: f64 = 0.8;
+
 /// An option that memory depends on.
 struct Knob {
     flag: &'static str,
@@ -114,6 +117,9 @@ fn changes(settings: &Settings, runs: &[RunSpec], usable: u64) -> Vec<String> {
     if settings.page_bytes > default && fits(&with(&|changed| changed.page_bytes = default)) {
         found.push(format!("--page-bytes {default}"));
     }
+    if settings.fill < FILL && fits(&with(&|changed| changed.fill = FILL)) {
+        found.push(format!("--fill {FILL}"));
+    }
     let inserts = settings.mix.share(Operation::Insert) > 0.0;
     if inserts && settings.keys > 0 && fits(&with(&|changed| changed.mix = Mix::update())) {
         found.push("a --mix without inserts".to_owned());
@@ -130,6 +136,9 @@ pub(crate) fn advice(settings: &Settings, runs: &[RunSpec], usable: u64) -> Stri
     if changes.is_empty() {
         let mut flags: Vec<_> = knobs(settings).into_iter().map(|knob| knob.flag).collect();
         flags.extend(["--page-bytes", "--mix", "--verify"]);
+        if settings.fill < FILL {
+            flags.push("--fill (to be raised)");
+        }
         format!(
             "no one flag alone makes it fit: lower several of {}",
             flags.join(", ")
@@ -178,6 +187,7 @@ mod tests {
                 ],
                 &[],
             ),
+            (&[("fill", "0.01")], &["--fill 0.8", "--keys"]),
             (&[("lock-count", "4G")], &["--lock-count"]),
             (
                 &[("nodes", "256"), ("prefill-cache", "off"), ("keys", "20M")],

@@ -35,16 +35,17 @@ impl Options {
     pub(super) fn check_files_differ(&self) -> Result<()> {
         let files: Vec<_> = self.files().collect();
         for (index, (flag, place)) in files.iter().enumerate() {
-            if let Some((other, _)) = files[..index].iter().find(|(_, other)| other == place) {
-                let target = if place.is_stdout() {
-                    "standard output".to_owned()
-                } else {
-                    place.to_string()
-                };
-                return Err(Failure::Usage(format!(
-                    "{other} {place} and {flag} {place} cannot both go to {target}"
-                )));
-            }
+            let Some((other, _)) = files[..index].iter().find(|(_, other)| other == place) else {
+                continue;
+            };
+            let target = if place.is_stdout() {
+                "standard output".to_owned()
+            } else {
+                place.to_string()
+            };
+            return Err(Failure::Usage(format!(
+                "{other} {place} and {flag} {place} cannot both go to {target}"
+            )));
         }
         Ok(())
     }
