@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::command::{BENCH, Figure, figure, perform};
 use crate::sensitivity;
+use crate::settings::switches::joined;
 use crate::settings::value::Place;
 use crate::settings::{Options, read_config};
 
@@ -56,34 +56,6 @@ struct Common {
     print_config: bool,
 }
 
-/// Flags that are on without a value, and take one all the same.
-const SWITCHES: [&str; 5] = [
-    "--hostile",
-    "--prefill-cache",
-    "--qp-cache",
-    "--quick",
-    "--verify",
-];
-
-/// `--verify on` as `--verify=on`: so a switch takes its value from the next argument, but for what is a flag or, as in
-/// `figure --quick 12`, a number.
-fn joined(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut joined: Vec<OsString> = Vec::new();
-    for arg in args {
-        let is_value = arg
-            .to_str()
-            .is_some_and(|text| !text.starts_with('-') && text.parse::<f64>().is_err());
-        match joined.last_mut() {
-            Some(last) if is_value && SWITCHES.iter().any(|switch| *last == **switch) => {
-                last.push("=");
-                last.push(arg);
-            }
-            _ => joined.push(arg),
-        }
-    }
-    joined
-}
-
 /// The `dmtree` program.
 pub fn main() -> ExitCode {
     // Events of the libraries, long waits for example: off standard output, which belongs to
@@ -128,6 +100,9 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::ffi::OsString;
+
+    use crate::settings::switches::SWITCHES;
 
     fn options(args: &[&str]) -> Options {
         let args = args.iter().map(OsString::from);
@@ -155,7 +130,9 @@ mod tests {
                     "--hostile" => options.hostile,
                     "--prefill-cache" => options.prefill_cache,
                     "--qp-cache" => options.qp_cache,
+                    "--paper" => options.paper,
                     "--quick" => options.quick,
+                    "--resume" => options.resume,
                     _ => options.verify,
                 };
                 assert_eq!(

@@ -5,6 +5,7 @@ use clap::Parser;
 use super::variations::{Variation, variations};
 use crate::error::{Failure, Result};
 use crate::settings::choice::DataPaths;
+use crate::settings::switches::joined;
 use crate::settings::{Options, Settings};
 
 /// The name of the base among the settings.
@@ -47,6 +48,13 @@ struct Flags {
     options: Options,
 }
 
+impl Flags {
+    fn read(flags: &[impl AsRef<str>]) -> std::result::Result<Options, clap::Error> {
+        let flags = flags.iter().map(|flag| flag.as_ref().into());
+        Ok(Self::try_parse_from(joined(flags))?.options)
+    }
+}
+
 /// The base that `options` describe, and its variations; what would only repeat the base is left out.
 ///
 /// # Errors
@@ -86,9 +94,8 @@ fn setting(options: &Options, variation: Variation) -> Result<Setting> {
             flags.join(" ")
         ))
     };
-    let read = Flags::try_parse_from(&flags).map_err(|error| because(&error))?;
-    let settings =
-        Settings::of(read.options.or(options.clone())).map_err(|error| because(&error))?;
+    let read = Flags::read(&flags).map_err(|error| because(&error))?;
+    let settings = Settings::of(read.or(options.clone())).map_err(|error| because(&error))?;
     Ok(Setting {
         parameter,
         value,

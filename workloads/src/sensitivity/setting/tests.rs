@@ -6,7 +6,7 @@ use super::*;
 use crate::sensitivity::defaults;
 
 fn study(flags: &[&str]) -> Vec<Setting> {
-    let given = Flags::try_parse_from(flags).unwrap().options;
+    let given = Flags::read(flags).unwrap();
     settings_of(&given.or(defaults())).unwrap()
 }
 
@@ -195,7 +195,7 @@ fn the_base_is_what_flags_make_of_it() {
 #[test]
 fn what_cannot_be_studied_is_refused() {
     let refused = |flags: &[&str], words: &[&str]| {
-        let given = Flags::try_parse_from(flags).unwrap().options;
+        let given = Flags::read(flags).unwrap();
         let error = settings_of(&given.or(defaults())).unwrap_err();
         for word in words {
             assert!(
