@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use rand::RngExt;
 
 use super::copy::{Copy, Fill};
-use super::debt::Debt;
+use super::execution::Execution;
 use super::queue::{Event, Time, from_ns};
 use super::word::word_of;
 use super::world::{Waiting, World};
@@ -113,7 +113,7 @@ impl SimEndpoint {
 pub(super) struct Delay<'a> {
     endpoint: &'a SimEndpoint,
     /// 0 when it has passed already.
-    until: Time,
+    pub(super) until: Time,
 }
 
 impl<'a> Delay<'a> {
@@ -134,101 +134,6 @@ impl Future for Delay<'_> {
             Poll::Ready(())
         } else {
             Poll::Pending
-        }
-    }
-}
-
-/// How far a chain has come.
-enum Stage {
-    New,
-    /// What the client owes passes until then.
-    Owes(Time),
-    /// In flight, as the operation of that number. The caller's chain is that of an unused operation meanwhile.
-    Posted(u32),
-    Over,
-}
-
-/// A chain's way from its post to its completion.
-struct Execution<'e, 'c> {
-    endpoint: &'e SimEndpoint,
-    chain: &'c mut Chain,
-    stage: Stage,
-}
-
-impl Execution<'_, '_> {
-    /// Before the post. Not begun before the first poll: a future that nobody polls posts nothing.
-    #[inline]
-    fn begin(&mut self) -> Poll<Result<()>> {
-        if self.chain.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        let owed = {
-            let mut world = self.endpoint.world.borrow_mut();
-            world.owed_before_post(self.endpoint.client)
-        };
-        if owed > 0 {
-            self.owe(owed)
-        } else {
-            self.post()
-        }
-    }
-
-    #[inline(never)]
-    fn owe(&mut self, owed: Time) -> Poll<Result<()>> {
-        let until = self
-            .endpoint
-            .pass(&mut self.endpoint.world.borrow_mut(), owed)
-            .until;
-        self.stage = Stage::Owes(until);
-        self.owed()
-    }
-
-    #[inline(never)]
-    fn owed(&mut self) -> Poll<Result<()>> {
-        match self.stage {
-            Stage::Owes(until) if self.endpoint.world.borrow().now < until => Poll::Pending,
-            _ => self.post(),
-        }
-    }
-
-    #[inline]
-    fn post(&mut self) -> Poll<Result<()>> {
-        let mut world = self.endpoint.world.borrow_mut();
-        let op = world.post(self.endpoint.client, self.chain)?;
-        world.clients[self.endpoint.client as usize].debt = Debt::NONE;
-        self.stage = Stage::Posted(op);
-        // The event of its completion polls the client.
-        Poll::Pending
-    }
-}
-
-impl Future for Execution<'_, '_> {
-    type Output = Result<()>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-        match self.stage {
-            Stage::Posted(op) => {
-                let this = &mut *self;
-                if this.endpoint.world.borrow_mut().collect(op, this.chain) {
-                    this.stage = Stage::Over;
-                    Poll::Ready(Ok(()))
-                } else {
-                    Poll::Pending
-                }
-            }
-            Stage::New => self.begin(),
-            Stage::Owes(_) => self.owed(),
-            Stage::Over => Poll::Ready(Ok(())),
-        }
-    }
-}
-
-impl Drop for Execution<'_, '_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Stage::Posted(op) = self.stage {
-            self.endpoint.world.borrow_mut().abandon(op);
         }
     }
 }
@@ -293,11 +198,7 @@ impl Endpoint for SimEndpoint {
 
     #[inline]
     fn execute(&self, chain: &mut Chain) -> impl Future<Output = Result<()>> {
-        Execution {
-            endpoint: self,
-            chain,
-            stage: Stage::New,
-        }
+        Execution::new(self, chain)
     }
 
     #[inline(always)]

@@ -22,6 +22,7 @@ mod copy;
 mod costs;
 mod debt;
 mod endpoint;
+mod execution;
 mod freedoms;
 mod host;
 mod memory;
