@@ -51,23 +51,27 @@ fn hundreds_of_sound_runs_pass() {
     for seed in 0..40usize {
         let jitter = format!("{}ns", seed * 617 % 5001);
         let on_off = |on: bool| if on { "on" } else { "off" };
+        // Reads in Sherman's format may be torn where the fabric takes its freedoms.
+        let published = seed / 8 % 4 == 3;
+        let mix = mixes[seed % 4];
+        let fewest = if mix == "insert" { "0" } else { "1" };
         let settings = settings(&[
             ("lock", LOCKS),
             ("data-path", "both"),
             ("seed", &seed.to_string()),
-            ("mix", mixes[seed % 4]),
+            ("mix", mix),
             ("jitter", &jitter),
-            ("hostile", on_off(seed % 2 == 1)),
+            ("hostile", on_off(seed % 2 == 1 && !published)),
             ("swap", ["cas", "native"][seed / 2 % 2]),
             ("distribution", ["uniform", "zipf:0.99"][seed / 4 % 2]),
             ("page-bytes", ["128", "192", "1024"][seed % 3]),
             (
                 "page-format",
-                ["sequence", "sequence", "sequence", "sherman"][seed / 8 % 4],
+                if published { "sherman" } else { "sequence" },
             ),
             ("cache-budget", ["0", "3000", "500M"][seed / 3 % 3]),
             ("prefill-cache", on_off(seed % 5 > 0)),
-            ("keys", ["1", "60", "2000"][seed / 5 % 3]),
+            ("keys", [fewest, "60", "2000"][seed / 5 % 3]),
             ("profile", ["cx3-fdr", "cx6-200g"][seed / 7 % 2]),
         ]);
         for outcome in run(&settings, &Untouched).expect("sound") {
