@@ -85,7 +85,7 @@ pub(super) fn variations(base: &Settings) -> Vec<Variation> {
     }
     // 8 M and 80 M with the default of 10 M.
     for (numerator, denominator) in [(4, 5), (8, 1)] {
-        let keys = base.keys.saturating_mul(numerator) / denominator;
+        let keys = (base.keys.saturating_mul(numerator) / denominator).max(1);
         list.flag("keys", Count(keys).short(), &format!("--keys {keys}"));
     }
     for threads in [4, 8, 12, 16] {

@@ -193,6 +193,16 @@ fn the_base_is_what_flags_make_of_it() {
 }
 
 #[test]
+fn a_base_with_a_single_key_has_no_setting_without_any() {
+    let keys: Vec<u64> = study(&["--keys", "1"])
+        .iter()
+        .filter(|setting| setting.parameter == "keys")
+        .map(|setting| setting.settings.keys)
+        .collect();
+    assert_eq!(keys, [8]);
+}
+
+#[test]
 fn what_cannot_be_studied_is_refused() {
     let refused = |flags: &[&str], words: &[&str]| {
         let given = Flags::read(flags).unwrap();
