@@ -3,8 +3,10 @@
 use std::cell::Cell;
 
 use dmtree_cluster::GlobalAddr;
-use dmtree_index::Survey;
+use dmtree_index::{Survey, TreeMeta};
+use dmtree_lock::AnyLock;
 
+use super::tree::SimTree;
 use super::*;
 use crate::settings::Options;
 use crate::sweep::run_all;
