@@ -193,8 +193,12 @@ fn size_options(command: &Command, given: &Options) -> Result<Options> {
                 .to_owned(),
         )),
         (_, true, None) => Err(Failure::Usage(format!(
-            "--paper is for figures, such as figure 12 --paper; for {} give --keys, --seconds, --warmup and --seeds",
-            command.name
+            "--paper is for figures, such as figure 12 --paper; for {} give {}--seconds, --warmup and --seeds",
+            command.name,
+            match command.subject {
+                Subject::Tree => "--keys, ",
+                Subject::Locks => "",
+            }
         ))),
         (_, true, Some(paper)) => Ok(paper()),
         (true, ..) => Ok((command.quick)()),

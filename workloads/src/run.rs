@@ -219,7 +219,9 @@ impl<'a> RunPlan<'a> {
                 };
                 self.perform(&work, progress, abandon)
             }
-            WorkPlan::Locks(bench) => self.perform(&LockWork::new(run, bench), progress, abandon),
+            WorkPlan::Locks(bench) => {
+                self.perform(&LockWork::new(run, bench, tampering), progress, abandon)
+            }
         }
     }
 

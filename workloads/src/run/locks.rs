@@ -6,6 +6,7 @@ use std::rc::Rc;
 use dmtree_cluster::Endpoint;
 use dmtree_cluster::sim::Sim;
 
+use super::tree::Tampering;
 use super::{RunOutcome, RunPlan, SERVER, Shared, Work, client_places};
 use crate::driver::Outcome;
 use crate::error::Result;
@@ -13,14 +14,15 @@ use crate::lock_bench::driver::{JobTask, Jobs, Worker};
 use crate::lock_bench::{Fairness, LockBench, Order};
 
 /// A lock benchmark.
-pub(super) struct LockWork<'a> {
+pub(super) struct LockWork<'a, T> {
     run: &'a RunPlan<'a>,
     bench: &'a LockBench,
     jobs: Rc<Jobs>,
+    tampering: &'a T,
 }
 
-impl<'a> LockWork<'a> {
-    pub(super) fn new(run: &'a RunPlan<'a>, bench: &'a LockBench) -> Self {
+impl<'a, T: Tampering> LockWork<'a, T> {
+    pub(super) fn new(run: &'a RunPlan<'a>, bench: &'a LockBench, tampering: &'a T) -> Self {
         let (locks, clients) = (run.locks.table().index_end(), run.settings.clients());
         let fairness = Fairness::new(locks, clients as usize);
         let jobs = Rc::new(Jobs {
@@ -28,11 +30,16 @@ impl<'a> LockWork<'a> {
             fairness: RefCell::new(fairness),
             order: RefCell::default(),
         });
-        Self { run, bench, jobs }
+        Self {
+            run,
+            bench,
+            jobs,
+            tampering,
+        }
     }
 }
 
-impl Work for LockWork<'_> {
+impl<T: Tampering> Work for LockWork<'_, T> {
     type Ready = ();
 
     /// Memory of zeros is what every lock begins with.
@@ -57,6 +64,7 @@ impl Work for LockWork<'_> {
         for (number, (node, thread)) in client_places(settings).enumerate() {
             let endpoint = sim.endpoint(node, thread);
             let lock = locks.client(endpoint.client(), Some(Rc::clone(shared.monitor)));
+            self.tampering.lock(&lock);
             let jobs = Rc::clone(&self.jobs);
             let worker = Worker::new(endpoint.clone(), lock, task.clone(), jobs);
             match &self.bench.script {
