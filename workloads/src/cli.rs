@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::command::{BENCH, Command, figure, perform};
 use crate::lock_bench::command::LOCK_BENCH;
+use crate::settings::switches::joined;
 use crate::settings::value::Place;
 use crate::settings::{Options, Subject, read_config};
 
@@ -62,34 +62,6 @@ struct Common {
     print_config: bool,
 }
 
-/// Flags that are on without a value, and take one all the same.
-const SWITCHES: [&str; 5] = [
-    "--hostile",
-    "--prefill-cache",
-    "--qp-cache",
-    "--quick",
-    "--verify",
-];
-
-/// `--verify on` as `--verify=on`: so a switch takes its value from the next argument, but for what is a flag or, as in
-/// `figure --quick 12`, a number.
-fn joined(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut joined: Vec<OsString> = Vec::new();
-    for arg in args {
-        let is_value = arg
-            .to_str()
-            .is_some_and(|text| !text.starts_with('-') && text.parse::<f64>().is_err());
-        match joined.last_mut() {
-            Some(last) if is_value && SWITCHES.iter().any(|switch| *last == **switch) => {
-                last.push("=");
-                last.push(arg);
-            }
-            _ => joined.push(arg),
-        }
-    }
-    joined
-}
-
 /// The command line, on which each command shows the options that mean something to it.
 fn cli_command() -> clap::Command {
     let hide = |command: clap::Command, subject: Subject| {
@@ -142,6 +114,9 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+
+    use crate::settings::switches::SWITCHES;
 
     fn options(args: &[&str]) -> Options {
         let args = args.iter().map(OsString::from);
@@ -171,7 +146,9 @@ mod tests {
                     "--hostile" => options.hostile,
                     "--prefill-cache" => options.prefill_cache,
                     "--qp-cache" => options.qp_cache,
+                    "--paper" => options.paper,
                     "--quick" => options.quick,
+                    "--resume" => options.resume,
                     _ => options.verify,
                 };
                 assert_eq!(

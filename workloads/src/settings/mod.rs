@@ -3,6 +3,7 @@
 pub mod choice;
 pub mod locks;
 pub mod quantity;
+pub(crate) mod switches;
 pub mod value;
 
 mod file;
@@ -171,7 +172,7 @@ options! {
     verify: Switch,
     /// Keep each finished run in the directory of --out, and take it from there instead of running it again when a
     /// later command of the same program wants the same run
-    #[arg(value_name = "on|off")]
+    #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     resume: Switch,
     /// Directory for all results: JSON, CSV, .hgrm, SVG
     #[arg(value_name = "DIR")]
