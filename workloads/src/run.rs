@@ -1,7 +1,7 @@
 //! One run: a simulated cluster, its locks, and clients that work on them, or on a tree that they guard.
 //!
 //! [`RunPlan`] has what all runs have in common: the cluster, the locks, the event loop, what is recorded. What clients
-//! do, and what that needs in memory before and tells afterwards, is a [`Work`]: of the tree in `run/tree.rs`, of locks
+//! do, and what that needs in memory before and tells afterwards, is a `Work`: of the tree in `run/tree.rs`, of locks
 //! alone in `run/locks.rs`.
 
 mod clients;

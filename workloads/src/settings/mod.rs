@@ -207,7 +207,7 @@ options! {
     /// Critical sections of clients on all other nodes, in the same ways
     #[arg(value_name = "TIMES")]
     critical_section_remote: Section,
-    /// Requests at given times instead of the closed loop: a file with TIME NODE THREAD [LOCK] a line, or
+    /// Requests at given times instead of the closed loop: a file with TIME NODE THREAD LOCK a line, or
     /// burst:LOCAL,REMOTE for so many local requests at once and so many remote ones behind them; prints who was served
     /// when
     #[arg(value_name = "FILE|burst:LOCAL,REMOTE")]

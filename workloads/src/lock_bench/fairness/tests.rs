@@ -136,8 +136,11 @@ fn a_p99_needs_ten_grants_beyond_it() {
     assert_eq!(tally.row(None).overtaken.p99, Some(7));
 }
 
-/// What is written above each field, taken at its word.
-fn naive(locks: usize, steps: &[Step]) -> (Vec<(u32, i64, Cohort)>, [[u64; 2]; 2], [u64; 2]) {
+/// A grant: requests overtaken, displacement, cohort.
+type Grant = (u32, i64, Cohort);
+
+/// Grants, hand-overs and longest runs, as they are defined, taken at their word.
+fn naive(locks: usize, steps: &[Step]) -> (Vec<Grant>, [[u64; 2]; 2], [u64; 2]) {
     let (mut grants, mut hand_overs, mut longest) = (Vec::new(), [[0; 2]; 2], [0; 2]);
     for lock in 0..locks {
         let mine: Vec<(usize, Step)> = steps
