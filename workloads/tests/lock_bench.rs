@@ -496,6 +496,14 @@ fn bad_input_is_told_with_its_line() {
             &["--coroutines"],
         ),
         (&["--gap", "1us"], &["--gap", "--arrivals"]),
+        (
+            &["--lock-count", "1,2", "--trace", "t.json"],
+            &["--trace", "2", "one --lock-count"],
+        ),
+        (
+            &["--lock-count", "1,2", "--timeline", "t.svg"],
+            &["one --lock-count"],
+        ),
         (&["--lock-count", "1,0"], &["--lock-count", "from 1"]),
         (&["--lock-count", "4G"], &["needs", "--lock-count"]),
     ] {

@@ -209,8 +209,8 @@ impl Settings {
             }
         };
         let runs = lock.0.len() * settings_each * seeds.get() as usize;
-        let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
-        let timeline = TimelineWanted::of(&options, runs, window)?;
+        let trace = TraceWanted::of(subject, &options, runs, warmup, warmup + window)?;
+        let timeline = TimelineWanted::of(subject, &options, runs, window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
         for item in &options.set {

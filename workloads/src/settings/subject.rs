@@ -58,6 +58,14 @@ impl Subject {
         }
     }
 
+    /// The flags of which one run has one value each, in words.
+    pub(super) fn of_one_run(self) -> &'static str {
+        match self {
+            Self::Tree => "one --lock, one --distribution and one --data-path",
+            Self::Locks => "one --lock and one --lock-count",
+        }
+    }
+
     /// Whether none of the options that were given mean nothing here.
     ///
     /// # Errors
