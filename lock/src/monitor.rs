@@ -357,14 +357,17 @@ impl Monitor {
         let bit = 1u64
             .checked_shl((ticket - served).min(64) as u32)
             .unwrap_or(0);
+        // Half a number's range apart at most: ever more tickets, and those that wait are few.
+        let is_behind = |last: u32| (ticket as u32).wrapping_sub(last) as i32 > 0;
+        // Nobody has one that is behind all that were taken.
+        let is_new = lock.taken.into_iter().all(is_behind);
         let last = std::mem::replace(&mut lock.taken[cohort as usize], ticket as u32);
-        let unknown = bit == 0 || lock.pending & bit != 0;
+        let unknown = !is_new && bit == 0 || lock.pending & bit != 0;
         lock.pending |= bit;
         if unknown {
             state.taken_once(at, ticket)?;
         }
-        // Half a number's range apart at most: ever more tickets, and those that wait are few.
-        if (ticket as u32).wrapping_sub(last) as i32 <= 0 {
+        if !is_behind(last) {
             let detail = move || {
                 format!("took ticket {ticket} after one of the {cohort} cohort took {last}")
             };

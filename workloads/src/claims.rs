@@ -225,9 +225,9 @@ pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {
     let row = |lock: &str, distribution: &str, class: Class| {
         rows.iter().find(|row| {
             row.lock == lock
-                && row.distribution == distribution
+                && row.distribution.as_deref() == Some(distribution)
                 && row.class == class
-                && row.data_path == data_path
+                && row.data_path == Some(data_path)
         })
     };
     let pair = |distribution: &str, class: Class| {

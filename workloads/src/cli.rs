@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::command::{BENCH, Figure, figure, perform};
+use crate::lock_bench::command::LOCK_BENCH;
 use crate::sensitivity;
 use crate::settings::switches::joined;
 use crate::settings::value::Place;
-use crate::settings::{Options, read_config};
+use crate::settings::{Options, Subject, read_config};
 
 /// A B+tree on disaggregated memory with swappable page locks: figures and benchmarks.
 ///
@@ -41,6 +42,12 @@ enum Choice {
         #[command(flatten)]
         common: Common,
     },
+    /// Measure locks alone, without a tree: throughput, tail latency and fairness of clients that take one, work, and
+    /// give it back
+    LockBench {
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -56,6 +63,20 @@ struct Common {
     print_config: bool,
 }
 
+/// The command line, on which each command shows the options that mean something to it.
+fn cli_command() -> clap::Command {
+    let hide = |command: clap::Command, subject: Subject| {
+        command.mut_args(|arg| {
+            let is_foreign = subject.foreign().contains(&arg.get_id().as_str());
+            arg.hide(is_foreign)
+        })
+    };
+    Cli::command()
+        .mut_subcommand("figure", |command| hide(command, Subject::Tree))
+        .mut_subcommand("bench", |command| hide(command, Subject::Tree))
+        .mut_subcommand("lock-bench", |command| hide(command, Subject::Locks))
+}
+
 /// The `dmtree` program.
 pub fn main() -> ExitCode {
     // Events of the libraries, long waits for example: off standard output, which belongs to
@@ -68,13 +89,15 @@ pub fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
-    let cli = Cli::parse_from(joined(std::env::args_os()));
+    let matches = cli_command().get_matches_from(joined(std::env::args_os()));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let (figure, common) = match cli.command {
         Choice::Figure {
             figure: name,
             common,
         } => (figure(&name), common),
         Choice::Bench { common } => (Ok(Figure::Sweep(&BENCH)), common),
+        Choice::LockBench { common } => (Ok(Figure::Sweep(&LOCK_BENCH)), common),
     };
     let done = figure.and_then(|figure| {
         let config = match &common.config {
@@ -99,7 +122,6 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use std::ffi::OsString;
 
     use crate::settings::switches::SWITCHES;
@@ -108,7 +130,9 @@ mod tests {
         let args = args.iter().map(OsString::from);
         let cli = Cli::try_parse_from(joined(args)).expect("parsed");
         match cli.command {
-            Choice::Figure { common, .. } | Choice::Bench { common } => common.options,
+            Choice::Figure { common, .. }
+            | Choice::Bench { common }
+            | Choice::LockBench { common } => common.options,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What `bench` and `figure` have in common: from options to printed and written results.
+//! What `bench`, `lock-bench` and `figure` have in common: from options to printed and written results.
 
 use std::thread::available_parallelism;
 
@@ -10,6 +10,9 @@ use crate::figure12;
 use crate::files::{check_directory, check_file, make_way, write_whole};
 use crate::fitting::{advice, needed};
 use crate::inserts::inserts_text;
+use crate::lock_bench::order::order_text;
+use crate::lock_bench::table::fairness_text;
+use crate::lock_bench::wanted::check_given;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
 use crate::remarks::nothing_measured;
@@ -20,7 +23,7 @@ use crate::seeds::over_seeds_text;
 use crate::settings::choice::Switch;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Place;
-use crate::settings::{Options, Settings, config_text, quick_options};
+use crate::settings::{Options, Settings, Subject, config_text, quick_options};
 use crate::store::Resume;
 use crate::sweep::run_all;
 use crate::table::{claims_text, runs_text, verified_text};
@@ -30,12 +33,14 @@ use crate::table::{claims_text, runs_text, verified_text};
 pub struct Command {
     /// As typed, and in the report.
     pub name: &'static str,
+    /// What its clients work on.
+    pub subject: Subject,
     /// Of its result files.
     pub file_name: &'static str,
     /// Above its figures.
     pub title: &'static str,
-    /// What it changes of the general defaults.
-    pub defaults: fn() -> Options,
+    /// What it changes of the general defaults, where those options are given.
+    pub defaults: fn(&Options) -> Options,
     /// What `--quick` changes of them.
     pub quick: fn() -> Options,
     /// What `--paper` changes of them; none where there is no such thing.
@@ -49,9 +54,10 @@ pub struct Command {
 /// `dmtree bench`.
 pub const BENCH: Command = Command {
     name: "bench",
+    subject: Subject::Tree,
     file_name: "bench",
     title: "Latency of the tree's operations, by lock",
-    defaults: Options::default,
+    defaults: |_| Options::default(),
     quick: quick_options,
     paper: None,
     judge: |_, _| Vec::new(),
@@ -87,8 +93,11 @@ pub fn figure(name: &str) -> Result<Figure> {
 /// # Errors
 /// [`Failure::Usage`] before anything is run or written, [`Failure::Work`] afterwards.
 pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()> {
+    command.subject.check(&given)?;
+    check_given(&given)?;
     let size = size_options(command, &given)?;
-    let settings = Settings::of(given.or(size).or((command.defaults)()))?;
+    let defaults = (command.defaults)(&given);
+    let settings = Settings::about(command.subject, given.or(size).or(defaults))?;
     if only_print {
         return Console::Stdout.print(&effective_config(&settings)?);
     }
@@ -130,12 +139,14 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         )
     });
     let text = format!(
-        "{}: {}\n{}\n{}{}{}{}{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}{}{}{}{}{}",
         command.title,
         conditions(&settings),
         notes(&settings),
         runs_text(&report.runs),
         over_seeds_text(&report.runs),
+        fairness_text(&report.runs),
+        order_text(&report.runs),
         nothing_measured(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
@@ -178,8 +189,12 @@ fn size_options(command: &Command, given: &Options) -> Result<Options> {
                 .to_owned(),
         )),
         (_, true, None) => Err(Failure::Usage(format!(
-            "--paper is for figures, such as figure 12 --paper; for {} give --keys, --seconds, --warmup and --seeds",
-            command.name
+            "--paper is for figures, such as figure 12 --paper; for {} give {}--seconds, --warmup and --seeds",
+            command.name,
+            match command.subject {
+                Subject::Tree => "--keys, ",
+                Subject::Locks => "",
+            }
         ))),
         (_, true, Some(paper)) => Ok(paper()),
         (true, ..) => Ok((command.quick)()),
@@ -190,7 +205,7 @@ fn size_options(command: &Command, given: &Options) -> Result<Options> {
 /// The effective options as a config file.
 pub(crate) fn effective_config(settings: &Settings) -> Result<String> {
     let (trace, timeline) = (settings.trace.as_ref(), settings.timeline.as_ref());
-    config_text(&Options {
+    config_text(&settings.subject().own(Options {
         out: settings.out.clone(),
         json: settings.json.clone(),
         csv: settings.csv.clone(),
@@ -202,7 +217,7 @@ pub(crate) fn effective_config(settings: &Settings) -> Result<String> {
         verify: Some(settings.verify.into()),
         resume: Some(settings.resume.into()),
         ..settings.options.clone()
-    })
+    }))
 }
 
 /// On how many threads the runs fit into memory.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Failure, Result};
+use crate::lock_bench::fairness::{HandOver, HandOvers};
 use crate::report::{Class, Report};
 use crate::seeds::{LatencySpans, Span};
 use dmtree_lock::DataPath;
@@ -16,15 +17,15 @@ struct Line<'a> {
     lock: &'a str,
     /// `name=value` pairs.
     lock_params: String,
-    distribution: &'a str,
-    mix: &'a str,
-    keys: u64,
+    distribution: Option<&'a str>,
+    mix: Option<&'a str>,
+    keys: Option<u64>,
     nodes: u16,
     threads: u16,
     lock_count: u32,
     seed: u64,
-    page_format: &'a str,
-    data_path: DataPath,
+    page_format: Option<&'a str>,
+    data_path: Option<DataPath>,
     warmup_s: f64,
     seconds: f64,
     class: Class,
@@ -65,6 +66,24 @@ struct Line<'a> {
     page_bytes: String,
     /// `NAME=VALUE` pairs.
     set: String,
+    critical_section_local: Option<&'a str>,
+    critical_section_remote: Option<&'a str>,
+    arrivals: String,
+    gap: String,
+    grants: Option<u64>,
+    overtaken_mean: Option<f64>,
+    overtaken_p99: Option<u64>,
+    overtaken_max: Option<u64>,
+    displacement_sd: Option<f64>,
+    longest_run: Option<u64>,
+    local_local: Option<u64>,
+    local_local_share: Option<f64>,
+    local_remote: Option<u64>,
+    local_remote_share: Option<f64>,
+    remote_local: Option<u64>,
+    remote_local_share: Option<f64>,
+    remote_remote: Option<u64>,
+    remote_remote_share: Option<f64>,
 }
 
 /// The ends of what the seeds span; none with one seed, and where one has too few samples.
@@ -113,6 +132,17 @@ pub fn csv_text(report: &Report) -> Result<String> {
         let (p99_9_ns_min, p99_9_ns_max) = percentile(|spans| spans.p99_9);
         let (p99_99_ns_min, p99_99_ns_max) = percentile(|spans| spans.p99_99);
         let (p99_999_ns_min, p99_999_ns_max) = percentile(|spans| spans.p99_999);
+        let fairness = run.fairness.as_ref();
+        let overtaken = fairness.map(|row| row.overtaken);
+        let hand_overs = fairness.and_then(|row| row.hand_overs);
+        let hand_over = |of: fn(&HandOvers) -> HandOver| {
+            let of = hand_overs.as_ref().map(of);
+            (of.map(|of| of.count), of.and_then(|of| of.share))
+        };
+        let (local_local, local_local_share) = hand_over(|of| of.local_local);
+        let (local_remote, local_remote_share) = hand_over(|of| of.local_remote);
+        let (remote_local, remote_local_share) = hand_over(|of| of.remote_local);
+        let (remote_remote, remote_remote_share) = hand_over(|of| of.remote_remote);
         writer
             .serialize(Line {
                 command: &report.command,
@@ -120,14 +150,14 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 profile: &report.profile,
                 lock: &run.lock,
                 lock_params: params.join(" "),
-                distribution: &run.distribution,
-                mix: &run.mix,
+                distribution: run.distribution.as_deref(),
+                mix: run.mix.as_deref(),
                 keys: run.keys,
                 nodes: run.nodes,
                 threads: run.threads,
                 lock_count: run.lock_count,
                 seed: run.seed,
-                page_format: &run.page_format,
+                page_format: run.page_format.as_deref(),
                 data_path: run.data_path,
                 warmup_s: run.warmup_s,
                 seconds: run.seconds,
@@ -168,6 +198,24 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 fill: setting(report, "fill"),
                 page_bytes: setting(report, "page-bytes"),
                 set: setting(report, "set"),
+                critical_section_local: run.critical_section_local.as_deref(),
+                critical_section_remote: run.critical_section_remote.as_deref(),
+                arrivals: setting(report, "arrivals"),
+                gap: setting(report, "gap"),
+                grants: fairness.map(|row| row.grants),
+                overtaken_mean: overtaken.and_then(|row| row.mean),
+                overtaken_p99: overtaken.and_then(|row| row.p99),
+                overtaken_max: overtaken.and_then(|row| row.max),
+                displacement_sd: fairness.and_then(|row| row.displacement_sd),
+                longest_run: fairness.and_then(|row| row.longest_run),
+                local_local,
+                local_local_share,
+                local_remote,
+                local_remote_share,
+                remote_local,
+                remote_local_share,
+                remote_remote,
+                remote_remote_share,
             })
             .map_err(|error| failed(&error))?;
     }

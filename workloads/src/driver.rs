@@ -76,7 +76,8 @@ impl Schedule {
         }
     }
 
-    fn counts(&self, at_ns: u64) -> bool {
+    /// Whether an operation counts that begins at `at_ns`.
+    pub(crate) fn counts(&self, at_ns: u64) -> bool {
         (self.window_start_ns..self.window_end_ns).contains(&at_ns)
     }
 }
@@ -87,6 +88,9 @@ pub enum ClientFailure {
     /// The tree, the lock or the fabric failed.
     #[error(transparent)]
     Tree(#[from] dmtree_index::Error),
+    /// The lock or the fabric failed, where clients work on locks alone.
+    #[error(transparent)]
+    Lock(#[from] dmtree_lock::Error),
     /// A key that was loaded and never removed is not there.
     #[error("key {key} was loaded and is not found by {}", .operation.name())]
     NotFound {
@@ -162,13 +166,30 @@ impl Outcome {
         }
     }
 
-    fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
+    /// A counted operation begins.
+    pub(crate) fn begin_counted(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// A counted operation has ended.
+    pub(crate) fn end_counted(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+    }
+
+    /// `client` gives up.
+    pub(crate) fn fail(&self, client: ClientId, failure: ClientFailure) {
+        self.failures.borrow_mut().push((client, failure));
+    }
+
+    /// Whether nobody begins anything any more.
+    pub(crate) fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
         let window_over = now_ns >= schedule.window_end_ns;
         let over = window_over && (self.in_flight.get() == 0 || now_ns >= schedule.stop_ns);
         over || self.has_failed()
     }
 
-    fn record(&self, class: Class, ns: u64) {
+    /// Counts an operation that took `ns`.
+    pub(crate) fn record(&self, class: Class, ns: u64) {
         let latencies = if class == Class::Local {
             &self.local
         } else {
@@ -226,7 +247,7 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
         }
         let counts = task.schedule.counts(begin);
         if counts {
-            outcome.in_flight.set(outcome.in_flight.get() + 1);
+            outcome.begin_counted();
         }
         let (key, operation) = upcoming[0];
         upcoming = [upcoming[1], draw()];
@@ -253,10 +274,10 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
             Err(error) => Some(ClientFailure::Tree(error)),
         };
         if counts {
-            outcome.in_flight.set(outcome.in_flight.get() - 1);
+            outcome.end_counted();
         }
         if let Some(failure) = failure {
-            outcome.failures.borrow_mut().push((client, failure));
+            outcome.fail(client, failure);
             return;
         }
         if counts {

@@ -14,11 +14,12 @@ use crate::report::RunRow;
 use crate::settings::choice::{DataPaths, Switch};
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Bounded;
-use crate::settings::{Options, Settings};
+use crate::settings::{Options, Settings, Subject};
 
 /// `dmtree figure 12`.
 pub const COMMAND: Command = Command {
     name: "figure 12",
+    subject: Subject::Tree,
     file_name: "figure-12",
     title: "Figure 12: tail latency of Sherman's tree, by page lock",
     defaults,
@@ -28,7 +29,7 @@ pub const COMMAND: Command = Command {
     remark,
 };
 
-fn defaults() -> Options {
+fn defaults(_: &Options) -> Options {
     let known = "every default is a value of its option";
     Options {
         lock: Some("sherman,farlock,alock".parse().expect(known)),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::mix::{Mix, Operation};
 use crate::run::{RunSpec, bytes_needed, nanos};
-use crate::settings::Settings;
 use crate::settings::quantity::Count;
+use crate::settings::{Settings, Subject};
 
 /// Bytes of memory that the largest of `runs` takes.
 ///
@@ -41,27 +41,29 @@ fn knobs(settings: &Settings) -> Vec<Knob> {
             text,
         });
     };
-    add(
-        "--keys",
-        settings.keys,
-        1,
-        |s, v| s.keys = v,
-        |v| Count(v).short(),
-    );
-    // How long it takes matters where a run keeps something of each operation.
-    if settings.mix.share(Operation::Insert) > 0.0 || settings.verify {
-        let seconds = |v| format!("{}", v as f64 / 1e9);
-        let set = |s: &mut Settings, v| s.window = Duration::from_nanos(v);
-        add("--seconds", nanos(settings.window), 1, set, seconds);
+    if settings.subject() == Subject::Tree {
+        add(
+            "--keys",
+            settings.keys,
+            1,
+            |s, v| s.keys = v,
+            |v| Count(v).short(),
+        );
+        // How long it takes matters where a run keeps something of each operation.
+        if settings.mix.share(Operation::Insert) > 0.0 || settings.verify {
+            let seconds = |v| format!("{}", v as f64 / 1e9);
+            let set = |s: &mut Settings, v| s.window = Duration::from_nanos(v);
+            add("--seconds", nanos(settings.window), 1, set, seconds);
+        }
+        let budget = settings.cache_budget;
+        add(
+            "--cache-budget",
+            budget,
+            0,
+            |s, v| s.cache_budget = v,
+            number,
+        );
     }
-    let budget = settings.cache_budget;
-    add(
-        "--cache-budget",
-        budget,
-        0,
-        |s, v| s.cache_budget = v,
-        number,
-    );
     let count = settings.lock_count.into();
     add(
         "--lock-count",
@@ -135,9 +137,11 @@ pub(crate) fn advice(settings: &Settings, runs: &[RunSpec], usable: u64) -> Stri
     let changes = changes(settings, runs, usable);
     if changes.is_empty() {
         let mut flags: Vec<_> = knobs(settings).into_iter().map(|knob| knob.flag).collect();
-        flags.extend(["--page-bytes", "--mix", "--verify"]);
-        if settings.fill < FILL {
-            flags.push("--fill (to be raised)");
+        if settings.subject() == Subject::Tree {
+            flags.extend(["--page-bytes", "--mix", "--verify"]);
+            if settings.fill < FILL {
+                flags.push("--fill (to be raised)");
+            }
         }
         format!(
             "no one flag alone makes it fit: lower several of {}",

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::mix::{Mix, Operation};
 use crate::report::{Class, RunRow};
-use crate::settings::choice::path_name;
 use crate::table::NOTHING;
 
 /// Verbs an insert, on average over all of a run's inserts: those of warm-up and cool-down included.
@@ -77,11 +76,10 @@ pub fn inserts_text(rows: &[RunRow]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{}, {}, local page data by {}: verbs an insert {total}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
+            "{}, {}: verbs an insert {total}: lock {lock}, read {:.2}, write-back {:.2}, split {:.2}, stale cache {:.2}; \
              {} added, {} replaced, {} splits",
             row.lock,
-            row.distribution,
-            path_name(row.data_path),
+            row.setting(),
             verbs.read,
             verbs.write_back,
             verbs.split,

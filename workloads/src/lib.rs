@@ -4,6 +4,7 @@
 //! |---|---|
 //! | which keys: uniform, exact Zipf | [`distribution`], [`permutation`] |
 //! | which operations | [`mix`] |
+//! | locks alone, without a tree | [`lock_bench`] |
 //! | closed-loop clients, warm-up, measured window | [`driver`] |
 //! | what inserts cost, by purpose | [`inserts`] |
 //! | whether memory holds what was acknowledged | [`verify`] |
@@ -32,6 +33,7 @@ mod fitting;
 pub mod hgrm;
 pub mod inserts;
 pub mod latency;
+pub mod lock_bench;
 mod lock_memory;
 mod memory;
 pub mod mix;

@@ -1,7 +1,6 @@
 //! What has to be said of results that would mislead in silence.
 
 use crate::report::{Class, RunRow};
-use crate::settings::choice::path_name;
 use crate::settings::quantity::Time;
 
 /// A line for each run that measured nothing.
@@ -10,11 +9,10 @@ pub(crate) fn nothing_measured(rows: &[RunRow]) -> String {
         .filter(|row| row.class == Class::All && row.ops == 0)
         .map(|row| {
             format!(
-                "{}, {}, local page data by {}: nothing was measured, as no operation began within the {} after \
+                "{}, {}: nothing was measured, as no operation began within the {} after \
                  the warm-up: raise --seconds\n",
                 row.lock,
-                row.distribution,
-                path_name(row.data_path),
+                row.setting(),
                 Time::from_ns((row.seconds * 1e9).round() as u64),
             )
         })

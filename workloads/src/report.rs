@@ -10,7 +10,10 @@ use serde_json::Value;
 use crate::claims::Claim;
 use crate::inserts::InsertVerbs;
 use crate::latency::Summary;
+use crate::lock_bench::{FairnessRow, Order};
+use crate::run::locks_text;
 use crate::seeds::{OverSeeds, SeedFigures};
+use crate::settings::choice::path_name;
 use crate::verify::Verified;
 
 /// Version of the JSON document; another one means that a reader has to look.
@@ -45,12 +48,15 @@ pub struct RunRow {
     pub lock: String,
     /// Its parameters.
     pub lock_params: BTreeMap<&'static str, Value>,
-    /// The request distribution.
-    pub distribution: String,
-    /// The operations.
-    pub mix: String,
-    /// Keys loaded.
-    pub keys: u64,
+    /// The request distribution; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<String>,
+    /// The operations; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<String>,
+    /// Keys loaded; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u64>,
     /// Nodes of the cluster.
     pub nodes: u16,
     /// Threads a node.
@@ -61,13 +67,21 @@ pub struct RunRow {
     pub seed: u64,
     /// With how many seeds it was run, this one and those after it.
     pub seeds: u32,
-    /// The page format.
-    pub page_format: String,
-    /// How local clients reach page data.
-    pub data_path: DataPath,
+    /// The page format; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_format: Option<String>,
+    /// How local clients reach page data; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_path: Option<DataPath>,
+    /// Critical sections of local clients; of locks alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_section_local: Option<String>,
+    /// Critical sections of remote clients; of locks alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_section_remote: Option<String>,
     /// Time before the measured window, in seconds.
     pub warmup_s: f64,
-    /// The measured window, in seconds.
+    /// The measured window, in seconds; of given arrivals the time until all were served, the mean of the seeds.
     pub seconds: f64,
     /// Whose operations.
     pub class: Class,
@@ -89,6 +103,30 @@ pub struct RunRow {
     /// What was verified in the end, and found right; of a run that was to be, and of all its clients together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+    /// How fair the locks were; of locks alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<FairnessRow>,
+    /// Who was served when, seed by seed; of given arrivals, and of all clients together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<Order>,
+}
+
+impl RunRow {
+    /// What it is a run of beside its lock, in words: `uniform, local page data by cpu`, `30 locks`.
+    pub fn setting(&self) -> String {
+        match self.data_path {
+            Some(path) => format!("{}, local page data by {}", self.panel(), path_name(path)),
+            None => self.panel(),
+        }
+    }
+
+    /// The same without the data path, of which figures have one.
+    pub fn panel(&self) -> String {
+        match &self.distribution {
+            Some(distribution) => distribution.clone(),
+            None => locks_text(self.lock_count),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -98,16 +136,18 @@ impl RunRow {
         Self {
             lock: "farlock".to_owned(),
             lock_params: BTreeMap::new(),
-            distribution: "uniform".to_owned(),
-            mix: "update".to_owned(),
-            keys: 1_000,
+            distribution: Some("uniform".to_owned()),
+            mix: Some("update".to_owned()),
+            keys: Some(1_000),
             nodes: 2,
             threads: 3,
             lock_count: 32_768,
             seed: 1,
             seeds: 1,
-            page_format: "test".to_owned(),
-            data_path: DataPath::Cpu,
+            page_format: Some("test".to_owned()),
+            data_path: Some(DataPath::Cpu),
+            critical_section_local: None,
+            critical_section_remote: None,
             warmup_s: 0.1,
             seconds: 0.5,
             class: Class::All,
@@ -118,6 +158,8 @@ impl RunRow {
             each_seed: Vec::new(),
             verbs_per_insert: None,
             verified: None,
+            fairness: None,
+            order: Vec::new(),
         }
     }
 }

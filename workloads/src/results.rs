@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use dmtree_index::tree::DEFAULT_SEARCH_NS;
+use dmtree_lock::Cohort;
 use serde_json::Value;
 
 use crate::claims::Claim;
@@ -12,14 +13,15 @@ use crate::files::write_whole;
 use crate::hgrm::percentile_text;
 use crate::inserts::InsertVerbs;
 use crate::latency::Latencies;
+use crate::lock_bench::Order;
 use crate::lock_memory;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
-use crate::run::{RunOutcome, RunSpec, lock_options, nanos};
+use crate::run::{RunOutcome, WorkSpec, lock_options, nanos};
 use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
-use crate::settings::Settings;
 use crate::settings::choice::{PageFormat, Swap, path_name};
 use crate::settings::quantity::{Count, Time, bytes_text};
+use crate::settings::{Settings, Subject};
 
 /// The classes of a run that have clients, each with its latencies; all of them together come last.
 pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latencies)> {
@@ -33,13 +35,25 @@ pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latenci
     classes
 }
 
+/// How long a run measured, in seconds: its window; of given arrivals the time until all were served, the mean of its
+/// seeds.
+fn measured_s(outcome: &RunOutcome, settings: &Settings) -> f64 {
+    match outcome.order.as_slice() {
+        [] => settings.window.as_secs_f64(),
+        orders => {
+            let ns: u64 = orders.iter().map(Order::end_ns).sum();
+            ns as f64 / 1e9 / orders.len() as f64
+        }
+    }
+}
+
 /// The rows of one run, of all its seeds; none of no seeds.
 fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
     let Some(outcome) = pool(seeds) else {
         return Vec::new();
     };
     let spec = &outcome.spec;
-    let params = spec.lock.params(&lock_options(settings));
+    let params = spec.lock.params(&lock_options(settings, spec));
     let mut lock_params: std::collections::BTreeMap<_, _> = params
         .into_iter()
         .map(|(name, value)| (name, serde_json::to_value(value).unwrap_or(Value::Null)))
@@ -49,19 +63,29 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
     {
         *handover = Value::from("none");
     }
-    let seconds = settings.window.as_secs_f64();
-    let a_second = |latencies: &Latencies| latencies.count() as f64 / seconds;
+    let seconds = measured_s(&outcome, settings);
     let of_seeds: Vec<_> = seeds.iter().map(|seed| classes(seed, settings)).collect();
     let each_seed = |class: usize| -> Vec<SeedFigures> {
         of_seeds
             .iter()
-            .map(|classes| &classes[class].1)
-            .map(|latencies| SeedFigures {
-                throughput_ops_s: a_second(latencies),
+            .zip(seeds)
+            .map(|(classes, seed)| (&classes[class].1, measured_s(seed, settings)))
+            .map(|(latencies, seconds)| SeedFigures {
+                throughput_ops_s: latencies.count() as f64 / seconds,
                 latency_ns: latencies.summary(),
             })
             .collect()
     };
+    let tree = match spec.work {
+        WorkSpec::Tree {
+            distribution,
+            data_path,
+        } => Some((distribution, data_path)),
+        WorkSpec::Locks { .. } => None,
+    };
+    let of_tree = |value: &dyn ToString| tree.map(|_| value.to_string());
+    let sections = settings.lock_bench.as_ref().map(|bench| &bench.sections);
+    let section = |cohort: Cohort| sections.map(|of| of[cohort as usize].to_string());
     classes(&outcome, settings)
         .into_iter()
         .enumerate()
@@ -69,27 +93,34 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
         .map(|((class, latencies), each_seed)| RunRow {
             lock: spec.lock.to_string(),
             lock_params: lock_params.clone(),
-            distribution: spec.distribution.to_string(),
-            mix: settings.mix.to_string(),
-            keys: settings.keys,
+            distribution: tree.map(|(distribution, _)| distribution.to_string()),
+            mix: of_tree(&settings.mix),
+            keys: tree.map(|_| settings.keys),
             nodes: settings.nodes,
             threads: settings.threads,
-            lock_count: settings.lock_count,
+            lock_count: spec.lock_count(settings),
             seed: spec.seed,
             seeds: seeds.len() as u32,
-            page_format: settings.page_format.to_string(),
-            data_path: spec.data_path,
+            page_format: of_tree(&settings.page_format),
+            data_path: tree.map(|(_, data_path)| data_path),
+            critical_section_local: section(Cohort::Local),
+            critical_section_remote: section(Cohort::Remote),
             warmup_s: settings.warmup.as_secs_f64(),
             seconds,
             class,
             ops: latencies.count(),
-            throughput_ops_s: a_second(&latencies) / seeds.len() as f64,
+            throughput_ops_s: latencies.count() as f64 / seconds / seeds.len() as f64,
             latency_ns: latencies.summary(),
             over_seeds: OverSeeds::of(&each_seed),
             each_seed,
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
             verified: outcome.verified.filter(|_| class == Class::All),
+            fairness: outcome.fairness.as_ref().map(|tally| tally.row(class)),
+            order: match class {
+                Class::All => outcome.order.clone(),
+                Class::Local | Class::Remote => Vec::new(),
+            },
         })
         .collect()
 }
@@ -142,8 +173,8 @@ pub fn json_text(report: &Report) -> Result<String> {
         .map_err(|error| Failure::Work(format!("cannot write JSON: {error}")))
 }
 
-/// Writes everything into `directory`: `NAME.json`, `NAME.csv`, `NAME-PATH.svg` for each data path,
-/// and the percentile distribution of each class of each run as `.hgrm`.
+/// Writes everything into `directory`: `NAME.json`, `NAME.csv`, `NAME-PATH.svg` for each data path of a tree, `NAME.svg`
+/// of locks alone, and the percentile distribution of each class of each run as `.hgrm`.
 ///
 /// # Errors
 /// [`Failure::Work`] naming the file that could not be written.
@@ -157,27 +188,31 @@ pub fn write_all(
 ) -> Result<()> {
     write_whole(&directory.join(format!("{name}.json")), &json_text(report)?)?;
     write_whole(&directory.join(format!("{name}.csv")), &csv_text(report)?)?;
-    for path in settings.data_paths.each() {
-        let rows: Vec<RunRow> = report
-            .runs
-            .iter()
-            .filter(|row| row.data_path == *path)
-            .cloned()
-            .collect();
-        let caption = Caption {
-            title: title.to_owned(),
-            subtitle: format!(
-                "{}, local page data by {}",
-                conditions(settings),
-                path_name(*path)
-            ),
-        };
-        let file = directory.join(format!("{name}-{}.svg", path_name(*path)));
-        write_whole(&file, &tail_latency_svg(&rows, &caption)?)?;
+    let write_figure = |rows: &[RunRow], name: String, subtitle: String| {
+        let title = title.to_owned();
+        let caption = Caption { title, subtitle };
+        write_whole(&directory.join(name), &tail_latency_svg(rows, &caption)?)
+    };
+    match settings.subject() {
+        Subject::Locks => {
+            write_figure(&report.runs, format!("{name}.svg"), conditions(settings))?;
+        }
+        Subject::Tree => {
+            for path in settings.data_paths.each() {
+                let rows = report.runs.iter();
+                let rows: Vec<RunRow> = rows
+                    .filter(|row| row.data_path == Some(*path))
+                    .cloned()
+                    .collect();
+                let path = path_name(*path);
+                let subtitle = format!("{}, local page data by {path}", conditions(settings));
+                write_figure(&rows, format!("{name}-{path}.svg"), subtitle)?;
+            }
+        }
     }
     for outcome in by_run(outcomes).filter_map(pool) {
         for (class, latencies) in classes(&outcome, settings) {
-            let file = directory.join(format!("{}-{class}.hgrm", file_name(&outcome.spec)));
+            let file = directory.join(format!("{}-{class}.hgrm", outcome.spec.file_name()));
             write_whole(&file, &percentile_text(&latencies))?;
         }
     }
@@ -220,14 +255,20 @@ pub fn conditions(settings: &Settings) -> String {
         .iter()
         .map(|item| format!(", {item}"))
         .collect();
+    let measured = format!("{} measured", seconds_text(settings.window.as_secs_f64()));
+    let work = match &settings.lock_bench {
+        None => format!(
+            "{} keys, {}, {measured}",
+            Count(settings.keys).short(),
+            settings.mix
+        ),
+        Some(bench) => bench.conditions(&settings.options, &measured),
+    };
     format!(
-        "{}, {} × {}{coroutines}, {} keys, {}, {} measured, {}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
+        "{}, {} × {}{coroutines}, {work}, {}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
         settings.profile.name,
         counted(u64::from(settings.nodes), "node"),
         counted(u64::from(settings.threads), "thread"),
-        Count(settings.keys).short(),
-        settings.mix,
-        seconds_text(settings.window.as_secs_f64()),
         seeds_text(settings),
         if settings.hostile { ", hostile" } else { "" },
         if settings.profile.qp_cache_on {
@@ -279,16 +320,4 @@ fn seconds_text(seconds: f64) -> String {
     } else {
         format!("{seconds} s")
     }
-}
-
-/// `alock-20-5-zipf-0.99-cpu`: what a lock and a distribution are separated by is no part of file
-/// names everywhere.
-pub(crate) fn file_name(spec: &RunSpec) -> String {
-    format!(
-        "{}-{}-{}",
-        spec.lock,
-        spec.distribution,
-        path_name(spec.data_path)
-    )
-    .replace([':', ','], "-")
 }

@@ -1,94 +1,51 @@
-//! One run: a simulated cluster, a loaded tree, and clients that work on it.
+//! One run: a simulated cluster, its locks, and clients that work on them, or on a tree that they guard.
+//!
+//! [`RunPlan`] has what all runs have in common: the cluster, the locks, the event loop, what is recorded. What clients
+//! do, and what that needs in memory before and tells afterwards, is a `Work`: of the tree in `run/tree.rs`, of locks
+//! alone in `run/locks.rs`.
 
 mod clients;
+mod locks;
 mod recording;
 mod sizes;
+mod spec;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod verification;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use dmtree_cluster::sim::{Sim, SimConfig, SimEndpoint, SwapKind};
+use dmtree_cluster::sim::{Sim, SimConfig, SwapKind};
 use dmtree_cluster::{MemoryMap, NodeId, WaitBounds};
-use dmtree_index::{GrowthStats, LoadedTree, Tree, TreeMeta, TreePlan};
-use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, LockSpec, Monitor};
+use dmtree_index::{GrowthStats, TreePlan};
+use dmtree_lock::{DataPath, LockOptions, LockPlan, Monitor};
 
 use crate::distribution::Distribution;
-use crate::driver::{Outcome, Schedule, loaded_key};
+use crate::driver::{Outcome, Schedule};
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
+use crate::lock_bench::{FairnessTally, LockBench, Order};
 use crate::progress::Progress;
 use crate::settings::Settings;
-use crate::settings::choice::{Swap, path_name};
+use crate::settings::choice::Swap;
 use crate::sweep::Abandon;
 use crate::timeline::TimelineSummary;
 use crate::trace::TraceSummary;
 use crate::verify::Verified;
-use clients::{Clients, client_places};
+use clients::client_places;
+use locks::LockWork;
 use recording::Recorded;
 pub(crate) use sizes::bytes_needed;
 use sizes::load_options;
+pub(crate) use spec::locks_text;
+pub use spec::{RunSpec, WorkSpec, runs_of};
+use tree::{Tampering, TreeWork, Untouched};
 
-/// The node that is memory server and compute server.
-const SERVER: NodeId = NodeId(0);
-
-/// What distinguishes the runs of a sweep.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunSpec {
-    /// The lock.
-    pub lock: LockSpec,
-    /// The request distribution.
-    pub distribution: Distribution,
-    /// How local clients reach page data.
-    pub data_path: DataPath,
-    /// The seed.
-    pub seed: u64,
-}
-
-impl RunSpec {
-    /// Whether it is the same run as `other`, with the same or another seed.
-    pub fn is_but_for_seed(&self, other: &Self) -> bool {
-        let seed = other.seed;
-        Self {
-            seed,
-            ..self.clone()
-        } == *other
-    }
-
-    /// In words, without the seed.
-    pub fn title(&self) -> String {
-        format!(
-            "{}, {}, {}",
-            self.lock,
-            self.distribution,
-            path_name(self.data_path)
-        )
-    }
-}
-
-/// The runs that `settings` ask for, in the order of the results; those of one run's seeds follow each other.
-pub fn runs_of(settings: &Settings) -> Vec<RunSpec> {
-    let mut runs = Vec::new();
-    for data_path in settings.data_paths.each() {
-        for distribution in &settings.distributions {
-            for lock in &settings.locks {
-                for seed in settings.seeds() {
-                    runs.push(RunSpec {
-                        lock: *lock,
-                        distribution: *distribution,
-                        data_path: *data_path,
-                        seed,
-                    });
-                }
-            }
-        }
-    }
-    runs
-}
+/// The node that is memory server and compute server: all locks and pages are on it.
+pub(crate) const SERVER: NodeId = NodeId(0);
 
 /// What a run found.
 #[derive(Clone, Debug)]
@@ -117,6 +74,10 @@ pub struct RunOutcome {
     pub timeline: Option<Result<TimelineSummary>>,
     /// What was verified in the end, if it was to be.
     pub verified: Option<Verified>,
+    /// How fair the locks were; of locks alone.
+    pub fairness: Option<FairnessTally>,
+    /// Who was served when, seed by seed; of locks alone with given arrivals.
+    pub order: Vec<Order>,
 }
 
 impl RunOutcome {
@@ -128,21 +89,44 @@ impl RunOutcome {
     }
 }
 
-/// The tree of a simulated client.
-type SimTree = Tree<SimEndpoint, AnyLock>;
-
-/// What a test does to a run.
-trait Tampering {
-    fn lock(&self, _: &AnyLock) {}
-    fn tree(&self, _: &mut SimTree) {}
-    /// To memory, when all clients have ended.
-    fn memory(&self, _: &mut Sim, _: &TreeMeta) {}
+/// What the clients of a run share.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    monitor: &'a Rc<Monitor>,
+    outcome: &'a Rc<Outcome>,
+    schedule: Schedule,
 }
 
-/// Nothing.
-struct Untouched;
+/// What the clients of a run do.
+trait Work {
+    /// What is made of it before they begin.
+    type Ready;
 
-impl Tampering for Untouched {}
+    /// Fills memory, in no virtual time.
+    fn prepare(&self, sim: &mut Sim) -> Result<Self::Ready>;
+
+    /// Where they put what they find.
+    fn outcome(&self) -> Rc<Outcome>;
+
+    /// Begins them.
+    fn begin(&self, sim: &mut Sim, ready: &Self::Ready, shared: Shared<'_>);
+
+    /// Completes what was found when all of them have ended.
+    fn finish(
+        &self,
+        sim: &mut Sim,
+        ready: Self::Ready,
+        outcome: &Outcome,
+        found: RunOutcome,
+    ) -> Result<RunOutcome>;
+}
+
+/// What work needs in memory beside the locks.
+#[derive(Debug)]
+enum WorkPlan {
+    Tree(TreePlan, Distribution, DataPath),
+    Locks(LockBench),
+}
 
 /// A run whose memory is laid out and not yet allocated.
 #[derive(Debug)]
@@ -151,7 +135,7 @@ pub struct RunPlan<'a> {
     spec: &'a RunSpec,
     map: MemoryMap,
     locks: LockPlan,
-    tree: TreePlan,
+    work: WorkPlan,
 }
 
 impl<'a> RunPlan<'a> {
@@ -175,12 +159,23 @@ impl<'a> RunPlan<'a> {
         spec: &'a RunSpec,
     ) -> std::result::Result<Self, dmtree_index::Error> {
         let mut map = MemoryMap::new(settings.nodes);
-        let load = load_options(settings);
-        let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load)?;
+        let work = match spec.work {
+            WorkSpec::Tree {
+                distribution,
+                data_path,
+            } => {
+                let load = load_options(settings);
+                let tree = TreePlan::reserve(&mut map, &[SERVER], settings.keys, load)?;
+                WorkPlan::Tree(tree, distribution, data_path)
+            }
+            WorkSpec::Locks { .. } => {
+                WorkPlan::Locks(settings.lock_bench.clone().unwrap_or_default())
+            }
+        };
         let clients: Vec<NodeId> = client_places(settings).map(|(node, _)| node).collect();
         let locks = LockPlan::reserve(
             spec.lock,
-            lock_options(settings),
+            lock_options(settings, spec),
             &mut map,
             &[SERVER],
             &clients,
@@ -190,7 +185,7 @@ impl<'a> RunPlan<'a> {
             spec,
             map,
             locks,
-            tree,
+            work,
         })
     }
 
@@ -212,27 +207,39 @@ impl<'a> RunPlan<'a> {
         progress: &Progress,
         abandon: Abandon<'_>,
     ) -> Result<RunOutcome> {
+        let run = &self;
+        match &self.work {
+            WorkPlan::Tree(tree, distribution, data_path) => {
+                let work = TreeWork {
+                    run,
+                    tree,
+                    distribution: *distribution,
+                    data_path: *data_path,
+                    tampering,
+                };
+                self.perform(&work, progress, abandon)
+            }
+            WorkPlan::Locks(bench) => {
+                self.perform(&LockWork::new(run, bench, tampering), progress, abandon)
+            }
+        }
+    }
+
+    fn perform<W: Work>(
+        &self,
+        work: &W,
+        progress: &Progress,
+        abandon: Abandon<'_>,
+    ) -> Result<RunOutcome> {
         let settings = self.settings;
         progress.begin(&settings.title_of(self.spec));
         let mut sim =
             Sim::new(&self.sim_config(), &self.map).map_err(|error| self.failure(error))?;
         let began = Instant::now();
-        let loaded = self.load(&mut sim)?;
+        let ready = work.prepare(&mut sim)?;
         let load = began.elapsed();
-        let bytes_a_key = loaded.bytes_per_key().unwrap_or(0.0);
-        tracing::info!(
-            keys = loaded.keys,
-            height = loaded.height,
-            ?load,
-            bytes_a_key,
-            "tree loaded"
-        );
         let monitor = Rc::new(Monitor::new(self.locks.table()));
-        let outcome = Rc::new(if settings.verify {
-            Outcome::with_history()
-        } else {
-            Outcome::default()
-        });
+        let outcome = work.outcome();
         let schedule = Schedule::new(
             sim.now_ns(),
             nanos(settings.stagger),
@@ -240,16 +247,14 @@ impl<'a> RunPlan<'a> {
             nanos(settings.window),
         );
         let recording = self.record(&mut sim)?;
-        let caches = self.caches(&loaded);
-        let clients = Clients {
-            caches: &caches,
+        let shared = Shared {
             monitor: &monitor,
             outcome: &outcome,
             schedule,
         };
-        self.spawn_clients(&mut sim, clients, tampering);
+        work.begin(&mut sim, &ready, shared);
         let watched = self.watch(&mut sim, &monitor, &outcome, schedule, progress, abandon);
-        let Recorded { trace, timeline } = recording.finish(&self, sim.now_ns() * 1000);
+        let Recorded { trace, timeline } = recording.finish(self, sim.now_ns() * 1000);
         let event_loop = watched.map_err(|failure| {
             // What led to a failure is worth having.
             let trace = trace.iter().flatten().map(TraceSummary::text);
@@ -269,13 +274,7 @@ impl<'a> RunPlan<'a> {
             "run done"
         );
         self.warn_of_short_window(&local, &remote);
-        tampering.memory(&mut sim, self.tree.meta());
-        let verified = if settings.verify {
-            Some(self.verify(&mut sim, &outcome.take_history(), &caches)?)
-        } else {
-            None
-        };
-        Ok(RunOutcome {
+        let found = RunOutcome {
             spec: self.spec.clone(),
             local,
             remote,
@@ -287,8 +286,11 @@ impl<'a> RunPlan<'a> {
             load,
             trace,
             timeline,
-            verified,
-        })
+            verified: None,
+            fairness: None,
+            order: Vec::new(),
+        };
+        work.finish(&mut sim, ready, &outcome, found)
     }
 
     /// Operations count where they begin and are all waited for; so a window that is not long against them counts
@@ -328,27 +330,10 @@ impl<'a> RunPlan<'a> {
         config
     }
 
-    /// Keys with their numbers as values.
-    fn loaded_pairs(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
-        (0..self.settings.keys).map(|index| (loaded_key(index), index))
-    }
-
-    /// Loads them.
-    fn load(&self, sim: &mut Sim) -> Result<LoadedTree> {
-        let mut words = sim.host_words(SERVER);
-        let mut sink = BTreeMap::from([(SERVER, &mut *words)]);
-        self.tree
-            .load(self.loaded_pairs(), &mut sink)
-            .map_err(|error| self.failure(error))
-    }
-
     fn failure(&self, why: impl std::fmt::Display) -> Failure {
         Failure::Work(format!(
-            "the run of lock {}, {}, data path {}, seed {} failed: {why}",
-            self.spec.lock,
-            self.spec.distribution,
-            path_name(self.spec.data_path),
-            self.spec.seed,
+            "the run of lock {}, {}, seed {} failed: {why}",
+            self.spec.lock, self.spec.work, self.spec.seed,
         ))
     }
 }
@@ -364,9 +349,9 @@ fn usage(error: dmtree_index::Error) -> Failure {
 }
 
 /// What the lock needs to know beside its name.
-pub(crate) fn lock_options(settings: &Settings) -> LockOptions {
+pub(crate) fn lock_options(settings: &Settings, spec: &RunSpec) -> LockOptions {
     LockOptions {
-        slots: settings.lock_count,
+        slots: spec.lock_count(settings),
         // From 65,535 on, sherman's lock knows no limit.
         sherman_handover: Some(settings.handover_limit.0.unwrap_or(u32::MAX)),
         sherman_memory: settings.lock_memory,

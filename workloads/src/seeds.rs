@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::latency::{Percentile, Summary};
 use crate::report::RunRow;
 use crate::run::RunOutcome;
-use crate::settings::choice::path_name;
 use crate::table::{NOTHING, millions_text, new_table, right, us_text};
 use crate::verify::Verified;
 
@@ -127,6 +126,10 @@ pub fn pool(seeds: &[RunOutcome]) -> Option<RunOutcome> {
         pooled.event_loop += other.event_loop;
         pooled.load += other.load;
         pooled.verified = both(pooled.verified, other.verified);
+        if let (Some(fairness), Some(more)) = (&mut pooled.fairness, &other.fairness) {
+            fairness.merge(more);
+        }
+        pooled.order.extend(other.order.iter().cloned());
     }
     Some(pooled)
 }
@@ -148,7 +151,7 @@ pub fn over_seeds_text(rows: &[RunRow]) -> String {
     let mut table = new_table();
     let names = SHOWN.map(|percentile| percentile.name);
     table.set_header(
-        ["distribution", "data path", "lock", "class"]
+        ["setting", "lock", "class"]
             .map(Cell::new)
             .into_iter()
             .chain(["M ops/s"].into_iter().chain(names).map(right)),
@@ -157,12 +160,7 @@ pub fn over_seeds_text(rows: &[RunRow]) -> String {
         let Some(over) = row.over_seeds else { continue };
         let latency = over.latency_ns;
         let spans = [latency.p50, latency.p99, latency.p99_9];
-        let cells = [
-            row.distribution.clone(),
-            path_name(row.data_path).to_owned(),
-            row.lock.clone(),
-            row.class.to_string(),
-        ];
+        let cells = [row.setting(), row.lock.clone(), row.class.to_string()];
         let times = spans.map(|span| {
             right(span.map_or_else(|| NOTHING.to_owned(), |span| span_text(span, us_text)))
         });

@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Failure, Result};
 use crate::files::{cannot_write, check_directory, remove_parts, write_whole};
-use crate::results::file_name;
 use crate::run::{RunOutcome, RunSpec};
 use crate::settings::Settings;
 use crate::settings::value::Place;
@@ -158,7 +157,7 @@ impl Store {
     fn path(&self, spec: &RunSpec, settings: &serde_json::Value) -> PathBuf {
         self.directory.join(format!(
             "{}-seed-{}-{}.run",
-            file_name(spec),
+            spec.file_name(),
             spec.seed,
             short_hash(settings)
         ))

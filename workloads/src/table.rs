@@ -37,17 +37,17 @@ pub(crate) fn new_table() -> Table {
     table
 }
 
-/// The runs, a table for each distribution and data path.
+/// The runs, a table for each setting, such as a distribution and a data path.
 pub fn runs_text(rows: &[RunRow]) -> String {
     let mut text = String::new();
-    let mut groups: Vec<(&str, _)> = Vec::new();
+    let mut settings: Vec<String> = Vec::new();
     for row in rows {
-        let group = (row.distribution.as_str(), row.data_path);
-        if !groups.contains(&group) {
-            groups.push(group);
+        let setting = row.setting();
+        if !settings.contains(&setting) {
+            settings.push(setting);
         }
     }
-    for (distribution, path) in groups {
+    for setting in settings {
         let mut table = new_table();
         let percentiles = Percentile::ALL.map(|percentile| percentile.name);
         let header = ["lock", "class", "ops", "M ops/s"]
@@ -61,10 +61,7 @@ pub fn runs_text(rows: &[RunRow]) -> String {
                 right(name)
             }
         }));
-        for row in rows
-            .iter()
-            .filter(|row| row.distribution == distribution && row.data_path == path)
-        {
+        for row in rows.iter().filter(|row| row.setting() == setting) {
             let latency = row.latency_ns;
             let values = latency.percentiles().into_iter().chain([latency.max]);
             table.add_row(
@@ -81,11 +78,7 @@ pub fn runs_text(rows: &[RunRow]) -> String {
             );
         }
         // Writing to a String does not fail.
-        let _ = writeln!(
-            text,
-            "{distribution}, local page data by {}; latency in µs\n{table}\n",
-            path_name(path)
-        );
+        let _ = writeln!(text, "{setting}; latency in µs\n{table}\n");
     }
     text
 }
@@ -100,10 +93,9 @@ pub fn verified_text(rows: &[RunRow]) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{}, {}, local page data by {}: verified {} keys ({} of them written), {} pages, {} cached copies of pages",
+            "{}, {}: verified {} keys ({} of them written), {} pages, {} cached copies of pages",
             row.lock,
-            row.distribution,
-            path_name(row.data_path),
+            row.setting(),
             verified.keys,
             verified.written,
             verified.pages,
@@ -175,7 +167,7 @@ mod tests {
         let mut row = RunRow::for_test();
         row.latency_ns.p50 = Some(4_600);
         let other = RunRow {
-            data_path: DataPath::Loopback,
+            data_path: Some(DataPath::Loopback),
             ..row.clone()
         };
         let text = runs_text(&[row, other]);

@@ -166,6 +166,35 @@ fn a_ticket_is_taken_once() -> Result<()> {
     Ok(())
 }
 
+/// Of tickets that are far from being served the monitor keeps no bit each.
+#[test]
+fn a_ticket_of_a_long_queue_is_taken_once() -> Result<()> {
+    let bench = Bench::new();
+    let take = |client, cohort, ticket| {
+        bench.monitor.requested(bench.at(client, 0), cohort)?;
+        bench
+            .monitor
+            .ticket_taken(bench.at(client, 0), cohort, ticket)
+    };
+    for ticket in 0..100 {
+        // The cohorts may tell in either order there, too.
+        let ticket = [0, 2, 1][ticket as usize % 3] + ticket / 3 * 3;
+        let cohort = Cohort::ALL[usize::from(ticket % 3 == 1)];
+        take(ticket as u32, cohort, ticket)?;
+    }
+    broken(
+        take(100, Cohort::Remote, 98),
+        TICKETS,
+        "took ticket 98, which client 98 has",
+    );
+    broken(
+        take(101, Cohort::Local, 99),
+        TICKETS,
+        "took ticket 99, which client 99 has",
+    );
+    Ok(())
+}
+
 #[test]
 fn tickets_are_granted_in_order() -> Result<()> {
     let bench = Bench::new();

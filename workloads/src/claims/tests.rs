@@ -49,7 +49,7 @@ fn row(
     let [p50, p95, p99, p99_9, p99_99, p99_999] = ns;
     RunRow {
         lock: lock.to_owned(),
-        distribution: distribution.to_owned(),
+        distribution: Some(distribution.to_owned()),
         class,
         throughput_ops_s: throughput,
         latency_ns: Summary {
@@ -196,7 +196,7 @@ fn seeds_are_judged_together_and_shown_one_by_one() {
     );
     // Throughputs of both distributions; a seed's ratios are those of the same seed.
     let of = |lock, distribution: &str, each: [f64; 2]| RunRow {
-        distribution: distribution.to_owned(),
+        distribution: Some(distribution.to_owned()),
         ..with_seeds(
             lock,
             Class::All,

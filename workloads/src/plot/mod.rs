@@ -1,4 +1,4 @@
-//! Tail latency as an SVG figure: a panel for each distribution and class, a line for each lock.
+//! Tail latency as an SVG figure: a panel for each class and distribution or number of locks, a line for each lock.
 
 mod axis;
 pub mod sensitivity;
@@ -75,7 +75,8 @@ pub fn tail_latency_svg(rows: &[RunRow], caption: &Caption) -> Result<String> {
 struct Figure<'a> {
     rows: &'a [RunRow],
     locks: Vec<&'a str>,
-    distributions: Vec<&'a str>,
+    /// Distributions, or numbers of locks.
+    settings: Vec<String>,
     classes: Vec<Class>,
     /// One for all panels, so that they can be compared.
     axis: Option<LogAxis>,
@@ -84,13 +85,14 @@ struct Figure<'a> {
 impl<'a> Figure<'a> {
     fn of(rows: &'a [RunRow]) -> Self {
         let mut locks = Vec::new();
-        let mut distributions = Vec::new();
+        let mut settings = Vec::new();
         for row in rows {
             if !locks.contains(&row.lock.as_str()) {
                 locks.push(row.lock.as_str());
             }
-            if !distributions.contains(&row.distribution.as_str()) {
-                distributions.push(row.distribution.as_str());
+            let setting = row.panel();
+            if !settings.contains(&setting) {
+                settings.push(setting);
             }
         }
         let classes = [Class::Local, Class::Remote]
@@ -105,16 +107,16 @@ impl<'a> Figure<'a> {
         Self {
             rows,
             locks,
-            distributions,
+            settings,
             classes,
             axis: LogAxis::over(values),
         }
     }
 
-    fn row(&self, lock: &str, distribution: &str, class: Class) -> Option<&RunRow> {
+    fn row(&self, lock: &str, setting: &str, class: Class) -> Option<&RunRow> {
         self.rows
             .iter()
-            .find(|row| row.lock == lock && row.distribution == distribution && row.class == class)
+            .find(|row| row.lock == lock && row.panel() == setting && row.class == class)
     }
 
     fn panel_origin(&self, column: usize, line: usize) -> (f64, f64) {
@@ -155,13 +157,13 @@ impl<'a> Figure<'a> {
     }
 
     fn table_top(&self) -> f64 {
-        self.panel_origin(0, self.distributions.len()).1 - TITLE_HEIGHT + 14.0
+        self.panel_origin(0, self.settings.len()).1 - TITLE_HEIGHT + 14.0
     }
 
     fn size(&self) -> (u32, u32) {
         let width = self.right() + MARGIN;
         let height =
-            self.table_top() + (self.distributions.len() as f64 + 2.0) * TABLE_LINE + MARGIN + 8.0;
+            self.table_top() + (self.settings.len() as f64 + 2.0) * TABLE_LINE + MARGIN + 8.0;
         (width as u32, height as u32)
     }
 
@@ -183,14 +185,9 @@ impl<'a> Figure<'a> {
             &Lettering::left(13),
         )?;
         self.legend(canvas)?;
-        for (line, distribution) in self.distributions.iter().enumerate() {
+        for (line, setting) in self.settings.iter().enumerate() {
             for (column, class) in self.classes.iter().enumerate() {
-                self.panel(
-                    canvas,
-                    distribution,
-                    *class,
-                    self.panel_origin(column, line),
-                )?;
+                self.panel(canvas, setting, *class, self.panel_origin(column, line))?;
             }
         }
         self.throughput(canvas)?;
@@ -207,16 +204,10 @@ impl<'a> Figure<'a> {
         Ok(())
     }
 
-    fn panel(
-        &self,
-        canvas: &Canvas<'_>,
-        distribution: &str,
-        class: Class,
-        origin: (f64, f64),
-    ) -> Drawn {
+    fn panel(&self, canvas: &Canvas<'_>, setting: &str, class: Class, origin: (f64, f64)) -> Drawn {
         let (left, top) = origin;
         let (right, bottom) = (left + PANEL_WIDTH, top + PANEL_HEIGHT);
-        let title = format!("{distribution}, {class} clients");
+        let title = format!("{setting}, {class} clients");
         write(
             canvas,
             &title,
@@ -257,7 +248,7 @@ impl<'a> Figure<'a> {
         let is_empty = !self
             .locks
             .iter()
-            .any(|lock| self.row(lock, distribution, class).is_some_and(has_values));
+            .any(|lock| self.row(lock, setting, class).is_some_and(has_values));
         if is_empty {
             write(
                 canvas,
@@ -290,7 +281,7 @@ impl<'a> Figure<'a> {
         // column.
         let step = ASIDE.min((column - 2.0 * ASIDE) / self.locks.len() as f64);
         for (index, lock) in self.locks.iter().enumerate() {
-            let Some(row) = self.row(lock, distribution, class) else {
+            let Some(row) = self.row(lock, setting, class) else {
                 continue;
             };
             let aside = (index as f64 - (self.locks.len() as f64 - 1.0) / 2.0) * step;
@@ -306,7 +297,7 @@ impl<'a> Figure<'a> {
         Ok(())
     }
 
-    /// A line for each distribution, a column for each lock, and the figure's footnote.
+    /// A line for each setting, a column for each lock, and the figure's footnote.
     fn throughput(&self, canvas: &Canvas<'_>) -> Drawn {
         let mut y = self.table_top() + TABLE_LINE / 2.0;
         let bold = Lettering {
@@ -331,11 +322,11 @@ impl<'a> Figure<'a> {
                 },
             )?;
         }
-        for distribution in &self.distributions {
+        for setting in &self.settings {
             y += TABLE_LINE;
-            write(canvas, distribution, (MARGIN, y), &Lettering::left(13))?;
+            write(canvas, setting, (MARGIN, y), &Lettering::left(13))?;
             for (index, lock) in self.locks.iter().enumerate() {
-                let row = self.row(lock, distribution, Class::All);
+                let row = self.row(lock, setting, Class::All);
                 let value =
                     row.map_or_else(|| "–".to_owned(), |row| millions_text(row.throughput_ops_s));
                 write(canvas, &value, (x(index), y), &right)?;

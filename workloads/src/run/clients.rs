@@ -1,4 +1,4 @@
-//! The clients of a run, and what they share.
+//! The clients of a run, and what those of a tree share.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -6,21 +6,12 @@ use std::sync::Arc;
 use dmtree_cluster::sim::Sim;
 use dmtree_cluster::{Endpoint, NodeId};
 use dmtree_index::{IndexCache, LoadedTree, Tree, TreeOptions};
-use dmtree_lock::Monitor;
 
-use super::{RunPlan, SERVER, Tampering, nanos};
+use super::tree::{Tampering, TreeWork};
+use super::{SERVER, Shared, nanos};
 use crate::distribution::KeyChooser;
-use crate::driver::{ClientTask, Outcome, Schedule, drive};
+use crate::driver::{ClientTask, drive};
 use crate::settings::{MAX_KEYS, Settings};
-
-/// What the clients of a run share.
-#[derive(Clone, Copy)]
-pub(super) struct Clients<'a> {
-    pub(super) caches: &'a [Arc<IndexCache>],
-    pub(super) monitor: &'a Rc<Monitor>,
-    pub(super) outcome: &'a Rc<Outcome>,
-    pub(super) schedule: Schedule,
-}
 
 /// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
 /// that could have been loaded, so that uniform ones are so over all 64 bits.
@@ -31,10 +22,10 @@ fn places_of_keys(settings: &Settings) -> u64 {
     }
 }
 
-impl RunPlan<'_> {
+impl<T: Tampering> TreeWork<'_, T> {
     /// An index cache for each node.
     pub(super) fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
-        let settings = self.settings;
+        let settings = self.run.settings;
         let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
         let cache = |_| {
             Arc::new(if settings.prefill_cache {
@@ -50,42 +41,37 @@ impl RunPlan<'_> {
     pub(super) fn spawn_clients(
         &self,
         sim: &mut Sim,
-        clients: Clients<'_>,
-        tampering: &impl Tampering,
+        caches: &[Arc<IndexCache>],
+        shared: Shared<'_>,
     ) {
-        let settings = self.settings;
-        let Clients {
-            caches,
-            monitor,
-            outcome,
-            schedule,
-        } = clients;
+        let (settings, spec, locks) = (self.run.settings, self.run.spec, &self.run.locks);
         let task = ClientTask {
-            seed: self.spec.seed,
+            seed: spec.seed,
             server: SERVER,
-            keys: KeyChooser::new(self.spec.distribution, places_of_keys(settings)),
+            keys: KeyChooser::new(self.distribution, places_of_keys(settings)),
             mix: settings.mix.clone(),
-            schedule,
+            schedule: shared.schedule,
         };
         for (node, thread) in client_places(settings) {
             let endpoint = sim.endpoint(node, thread);
-            let lock = self
-                .locks
-                .client(endpoint.client(), Some(Rc::clone(monitor)));
-            tampering.lock(&lock);
+            let lock = locks.client(endpoint.client(), Some(Rc::clone(shared.monitor)));
+            self.tampering.lock(&lock);
             let mut tree = Tree::new(
                 endpoint.clone(),
                 lock,
                 Arc::clone(self.tree.meta()),
-                self.locks.table().clone(),
+                locks.table().clone(),
                 Arc::clone(&caches[usize::from(node.0)]),
                 TreeOptions {
                     search_ns: nanos(settings.search_time),
-                    ..TreeOptions::new(self.spec.data_path)
+                    ..TreeOptions::new(self.data_path)
                 },
             );
-            tampering.tree(&mut tree);
-            sim.spawn(&endpoint, drive(task.clone(), tree, Rc::clone(outcome)));
+            self.tampering.tree(&mut tree);
+            sim.spawn(
+                &endpoint,
+                drive(task.clone(), tree, Rc::clone(shared.outcome)),
+            );
         }
     }
 }

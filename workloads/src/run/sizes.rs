@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use dmtree_index::tree::DEFAULT_LOOKUP_NS;
-use dmtree_index::{ErrorKind, LoadOptions, SURVEY_BYTES_A_PAGE};
+use dmtree_index::{ErrorKind, LoadOptions, SURVEY_BYTES_A_PAGE, TreePlan};
 
-use super::{RunPlan, RunSpec, nanos};
+use super::{RunPlan, RunSpec, WorkPlan, nanos};
 use crate::error::Result;
+use crate::lock_bench::arrivals::Script;
+use crate::lock_bench::{Fairness, Served};
 use crate::mix::Operation;
 use crate::settings::Settings;
 use crate::verify::history::HISTORY_BYTES_A_KEY;
@@ -45,24 +47,35 @@ impl RunPlan<'_> {
     /// Bytes of memory that the run will take.
     pub fn bytes(&self) -> u128 {
         let clients = u128::from(self.settings.clients());
+        let locks = self.locks.table().index_end() as u64;
+        let work = match &self.work {
+            WorkPlan::Tree(tree, ..) => self.tree_bytes(tree),
+            WorkPlan::Locks(bench) => {
+                let requests = bench.script.as_ref().map_or(0, Script::requests);
+                Fairness::bytes(locks, clients as u64) + (requests * size_of::<Served>()) as u128
+            }
+        };
+        u128::from(self.map.total_bytes())
+            + work
+            + u128::from(locks) * MONITOR_BYTES
+            + clients * CLIENT_BYTES
+            + RUN_BYTES
+    }
+
+    /// Bytes of memory that the tree takes outside of regions: index caches, and what verification keeps.
+    fn tree_bytes(&self, tree: &TreePlan) -> u128 {
         // Index caches share one copy of the inner pages where they begin with it, and until they
         // change: by a split, or because the copy is beyond the budget. Then each has pages of its
         // own, as many as the budget allows, of the tree as it has grown. Inner pages are half full
         // at least.
-        let pages = self.tree.bytes() + load_options(self.settings).spare_bytes;
-        let children = self.tree.meta().layout().inner_slots() as u64 / 2;
+        let pages = tree.bytes() + load_options(self.settings).spare_bytes;
+        let children = tree.meta().layout().inner_slots() as u64 / 2;
         let inner = u128::from(pages / children.saturating_sub(1).max(1));
         let budget = u128::from(self.settings.cache_budget);
         let grows = self.settings.mix.share(Operation::Insert) > 0.0;
         let changes = grows || budget < inner || !self.settings.prefill_cache;
         let own = u128::from(changes) * u128::from(self.settings.nodes) * inner.min(budget);
-        let index = inner + own;
-        u128::from(self.map.total_bytes())
-            + index
-            + self.locks.table().index_end() as u128 * MONITOR_BYTES
-            + clients * CLIENT_BYTES
-            + self.verification_bytes()
-            + RUN_BYTES
+        inner + own + self.verification_bytes()
     }
 
     /// Bytes of memory that verification adds to the run: the history of the keys that can be written, and the

@@ -3,8 +3,10 @@
 use std::cell::Cell;
 
 use dmtree_cluster::GlobalAddr;
-use dmtree_index::Survey;
+use dmtree_index::{Survey, TreeMeta};
+use dmtree_lock::AnyLock;
 
+use super::tree::SimTree;
 use super::*;
 use crate::settings::Options;
 use crate::sweep::run_all;
@@ -295,4 +297,35 @@ fn the_memory_that_verification_takes_is_counted() {
     // Two milliseconds are not enough to write a million keys.
     let short = |verify| bytes(&[("seconds", "1us"), ("verify", verify)]);
     assert!(short("on") - short("off") < 1_000_000 * 80);
+}
+
+/// Clients that work on locks alone are watched by the same monitor.
+#[test]
+fn a_wrong_lock_ends_a_lock_benchmark_too() {
+    use dmtree_lock::Fault;
+    let ran = |lock: &str, seed: u64, fault: Option<Fault>| {
+        let text = format!(
+            "lock = \"{lock}\"\nlock-count = 2\nnodes = 4\nthreads = 2\nseconds = \"400us\"\nwarmup = \"50us\"\n\
+             hostile = true\njitter = \"3us\"\nseed = {seed}\n"
+        );
+        let options: Options = toml::from_str(&text).expect("options");
+        let settings = Settings::about(crate::settings::Subject::Locks, options).expect("settings");
+        run(&settings, &Broken(fault, None))
+    };
+    for (lock, fault) in [
+        ("farlock", Fault::FarlockPublishBeforeLeaving),
+        ("alock", Fault::AlockNoVictimRecheck),
+    ] {
+        let mut found = 0;
+        for seed in 0..12 {
+            ran(lock, seed, None).expect("sound");
+            if let Err(failure) = ran(lock, seed, Some(fault)) {
+                let text = failure.to_string();
+                let run = format!("the run of lock {lock}, 2 locks, seed {seed} failed");
+                assert!(text.starts_with(&run), "{text}");
+                found += u32::from(text.contains("invariant violated"));
+            }
+        }
+        assert!(found > 0, "{lock}: {fault:?} is never found");
+    }
 }

@@ -7,11 +7,12 @@ use std::time::Instant;
 use dmtree_cluster::sim::Sim;
 use dmtree_index::IndexCache;
 
-use super::{RunPlan, SERVER};
+use super::SERVER;
+use super::tree::{Tampering, TreeWork};
 use crate::error::Result;
 use crate::verify::{History, Subject, Verified, verify_run};
 
-impl RunPlan<'_> {
+impl<T: Tampering> TreeWork<'_, T> {
     /// Verifies what the run has left; it takes no virtual time, which has ended.
     ///
     /// # Errors
@@ -32,11 +33,16 @@ impl RunPlan<'_> {
         let mut memory = BTreeMap::from([(SERVER, &*words)]);
         let verified =
             verify_run(subject, &mut memory, self.loaded_pairs()).map_err(|violation| {
-                let hint = self.hint_at_format_of_loss();
-                self.failure(format!("verification: {violation}{hint}"))
+                let hint = self.run.hint_at_format_of_loss();
+                self.run.failure(format!("verification: {violation}{hint}"))
             })?;
         let took = began.elapsed();
-        tracing::info!(run = self.spec.title(), ?verified, ?took, "run verified");
+        tracing::info!(
+            run = self.run.spec.title(),
+            ?verified,
+            ?took,
+            "run verified"
+        );
         Ok(verified)
     }
 }

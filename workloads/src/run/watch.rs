@@ -89,6 +89,7 @@ impl RunPlan<'_> {
     fn hint_at_format(&self, failure: &ClientFailure) -> &'static str {
         let lost = match failure {
             ClientFailure::NotFound { .. } => true,
+            ClientFailure::Lock(_) => false,
             ClientFailure::Tree(error) => matches!(
                 error.kind(),
                 ErrorKind::BadPage { .. } | ErrorKind::Astray { .. }

@@ -21,6 +21,7 @@ use crate::error::{Failure, Result};
 use crate::figure12;
 use crate::files::write_whole;
 use crate::fitting::advice;
+use crate::lock_bench::wanted::check_given;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::mix::Mix;
 use crate::plot::Caption;
@@ -32,7 +33,7 @@ use crate::run::{RunOutcome, RunPlan, RunSpec, bytes_needed, runs_of};
 use crate::settings::choice::{DataPaths, Switch};
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::{Bounded, Place};
-use crate::settings::{Options, Settings};
+use crate::settings::{Options, Settings, Subject};
 use crate::sweep::run_all;
 
 use dependence::{Judged, dependences, dependences_text};
@@ -78,7 +79,7 @@ fn defaults() -> Options {
         seconds: Some(PositiveTime::from_ns(250_000_000)),
         warmup: Some(Time::from_ns(20_000_000)),
         out: Some("results/sensitivity".parse().expect(known)),
-        ..(figure12::COMMAND.defaults)()
+        ..(figure12::COMMAND.defaults)(&Options::default())
     }
 }
 
@@ -97,6 +98,8 @@ fn quick() -> Options {
 /// # Errors
 /// [`Failure::Usage`] before anything is run or written, [`Failure::Work`] afterwards.
 pub fn perform(given: Options, only_print: bool) -> Result<()> {
+    Subject::Tree.check(&given)?;
+    check_given(&given)?;
     let is_quick = given.quick.is_some_and(|quick| quick.is_on());
     let quick = if is_quick {
         quick()
@@ -295,7 +298,7 @@ fn sweep(
 /// The study, and the report of each of its settings.
 fn study(settings: Vec<Setting>, outcomes: &[Vec<RunOutcome>]) -> Result<(Study, Vec<Report>)> {
     let base = settings.first().map(|base| base.settings.options.clone());
-    let bench = Settings::of((BENCH.defaults)())?;
+    let bench = Settings::of((BENCH.defaults)(&Options::default()))?;
     let flags = flags::difference(&base.unwrap_or_default(), &bench.options)?;
     let (mut rows, mut reports) = (Vec::new(), Vec::new());
     for (setting, outcomes) in settings.into_iter().zip(outcomes) {

@@ -1,10 +1,11 @@
-//! Lists of locks and of distributions.
+//! Lists of locks, of numbers of locks, and of distributions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use dmtree_lock::{LockSpec, ParseLockError};
 
+use super::value::{Bounded, BoundsError};
 use crate::distribution::Distribution;
 
 /// Locks to run one after the other: `sherman,alock:20,5,farlock`.
@@ -92,6 +93,51 @@ impl fmt::Display for DistributionList {
     }
 }
 
+/// How many locks there are, of one run after the other: `1,10,30`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockCounts(
+    /// In the order they were typed, each once and above 0.
+    pub Vec<u32>,
+);
+
+/// Why a text is no list of numbers of locks.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LockCountsError {
+    /// One of them is no number, or out of range.
+    #[error(transparent)]
+    Number(#[from] BoundsError),
+    /// One is there twice.
+    #[error("{0} is twice in the list")]
+    Twice(u32),
+}
+
+impl FromStr for LockCounts {
+    type Err = LockCountsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut counts = Vec::new();
+        for piece in text.split(',') {
+            let count: Bounded<1, { u32::MAX as u64 }> = piece.trim().parse()?;
+            // Within the bounds of its type.
+            let count = count.get() as u32;
+            if counts.contains(&count) {
+                return Err(LockCountsError::Twice(count));
+            }
+            counts.push(count);
+        }
+        Ok(Self(counts))
+    }
+}
+
+impl fmt::Display for LockCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, count) in self.0.iter().enumerate() {
+            write!(f, "{}{count}", if index > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +189,17 @@ mod tests {
         let error = "sherman,spin".parse::<LockList>().unwrap_err().to_string();
         for known in ["spin", "sherman", "alock", "farlock", "farlock-g"] {
             assert!(error.contains(known), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_locks_make_lists() {
+        for (text, counts) in [("1", &[1][..]), ("1, 10,4Ki", &[1, 10, 4096])] {
+            assert_eq!(text.parse::<LockCounts>().unwrap().0, counts);
+        }
+        assert_eq!(LockCounts(vec![1, 30]).to_string(), "1,30");
+        for bad in ["", "0", "1,", "1,1", "5G", "-1", "few"] {
+            assert!(bad.parse::<LockCounts>().is_err(), "{bad:?}");
         }
     }
 

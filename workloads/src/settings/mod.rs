@@ -11,6 +11,7 @@ mod names;
 mod outputs;
 mod overrides;
 mod resolved;
+mod subject;
 mod timeline;
 mod traced;
 
@@ -19,14 +20,17 @@ pub use file::{config_text, read_config};
 pub use names::ProfileName;
 pub use overrides::{Override, OverrideError};
 pub use resolved::Settings;
+pub use subject::Subject;
 pub use timeline::{TimelineFormat, TimelineWanted};
 pub use traced::TraceWanted;
 
 use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
-use locks::{DistributionList, LockList};
+use locks::{DistributionList, LockCounts, LockList};
 use quantity::{PositiveTime, Time};
 use value::{Bounded, Place, Share, from_toml, to_toml};
 
+use crate::lock_bench::arrivals::Arrivals;
+use crate::lock_bench::section::Section;
 use crate::mix::Mix;
 
 /// More keys than this are refused whatever the machine: values carry a counter of 40 bits.
@@ -76,9 +80,10 @@ options! {
     /// farlock-g:LOCAL,REMOTE (group sizes)
     #[arg(value_name = "LOCKS")]
     lock: LockList,
-    /// Slots of the lock table, a memory server
+    /// Locks: of the tree, the slots of the lock table of a memory server; of lock-bench, all of them on node 0, and
+    /// several numbers separated by commas are a run each
     #[arg(value_name = "N")]
-    lock_count: Bounded<1, { u32::MAX as u64 }>,
+    lock_count: LockCounts,
     /// Sherman: lock words in host memory, in the RNIC's device memory, or there if all of them fit: auto,
     /// host, device
     #[arg(value_name = "MEMORY")]
@@ -198,6 +203,21 @@ options! {
     /// How often the timeline tells [default: 500 times]
     #[arg(value_name = "TIME")]
     timeline_every: PositiveTime,
+    /// Critical sections of clients on the locks' node: a time, a range 5us..7.5us, exp:MEAN, or file:NAME with a time a
+    /// line
+    #[arg(value_name = "TIMES")]
+    critical_section_local: Section,
+    /// Critical sections of clients on all other nodes, in the same ways
+    #[arg(value_name = "TIMES")]
+    critical_section_remote: Section,
+    /// Requests at given times instead of the closed loop: a file with TIME NODE THREAD LOCK a line, or
+    /// burst:LOCAL,REMOTE for so many local requests at once and so many remote ones behind them; prints who was served
+    /// when
+    #[arg(value_name = "FILE|burst:LOCAL,REMOTE")]
+    arrivals: Arrivals,
+    /// Time between the local and the remote requests of a burst [default: 5us]
+    #[arg(value_name = "TIME")]
+    gap: Time,
     /// A smaller run, for a quick look: it changes defaults only
     #[arg(value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     quick: Switch,
@@ -213,7 +233,7 @@ pub fn default_options() -> Options {
     let known = "every default is a value of its option";
     Options {
         lock: Some("farlock".parse().expect(known)),
-        lock_count: Some(Bounded::new(dmtree_lock::DEFAULT_SLOTS as u64)),
+        lock_count: Some(LockCounts(vec![dmtree_lock::DEFAULT_SLOTS])),
         lock_memory: Some(LockMemory::Auto),
         fabric: Some(Fabric::Sim),
         profile: Some("cx3-fdr".parse().expect(known)),
@@ -251,6 +271,10 @@ pub fn default_options() -> Options {
         trace_for: None,
         timeline: None,
         timeline_every: None,
+        critical_section_local: None,
+        critical_section_remote: None,
+        arrivals: None,
+        gap: None,
         quick: Some(Switch::Off),
         paper: Some(Switch::Off),
         set: Vec::new(),

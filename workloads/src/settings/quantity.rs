@@ -108,6 +108,42 @@ impl Time {
     pub fn seconds(self) -> f64 {
         self.ns as f64 / 1e9
     }
+
+    /// With one unit, exactly: `115ns`, `5.769us`.
+    pub fn short(self) -> String {
+        let (unit, factor) = TIME_UNITS
+            .into_iter()
+            .rev()
+            .find(|(_, factor)| self.ns >= *factor)
+            .unwrap_or(("s", 1_000_000_000));
+        let (whole, rest) = (self.ns / factor, self.ns % factor);
+        let digits = factor.ilog10() as usize;
+        let fraction = format!("{rest:0digits$}");
+        match fraction.trim_end_matches('0') {
+            "" => format!("{whole}{unit}"),
+            fraction => format!("{whole}.{fraction}{unit}"),
+        }
+    }
+}
+
+/// Units that a number with a fraction may have, in nanoseconds.
+const TIME_UNITS: [(&str, u64); 4] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+];
+
+/// `7.5us` in nanoseconds.
+fn with_fraction(text: &str) -> Option<f64> {
+    let (unit, factor) = TIME_UNITS
+        .into_iter()
+        .find(|(unit, _)| text.ends_with(unit))?;
+    let number = text.strip_suffix(unit)?.trim_end();
+    // Only what people write: no exponents, no "inf".
+    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let number = number.chars().all(is_digit).then_some(number)?;
+    Some((number.parse::<f64>().ok()? * factor as f64).round())
 }
 
 impl FromStr for Time {
@@ -121,9 +157,12 @@ impl FromStr for Time {
         };
         let ns = match text.parse::<f64>() {
             Ok(seconds) => (seconds * 1e9).round(),
-            Err(_) => humantime::parse_duration(text)
-                .map_err(|_| error())?
-                .as_nanos() as f64,
+            Err(_) => match with_fraction(text) {
+                Some(ns) => ns,
+                None => humantime::parse_duration(text)
+                    .map_err(|_| error())?
+                    .as_nanos() as f64,
+            },
         };
         if (0.0..=LONGEST_NS as f64).contains(&ns) {
             Ok(Self { ns: ns as u64 })
@@ -255,13 +294,38 @@ mod tests {
             ("2us", 2_000),
             ("0", 0),
             ("1s 1ms", 1_001_000_000),
+            ("7.5us", 7_500),
+            ("0.25 ms", 250_000),
+            (".5s", 500_000_000),
         ] {
             let time: Time = text.parse().unwrap();
             assert_eq!(time.ns, ns, "{text}");
             assert_eq!(time.to_string().parse(), Ok(time));
         }
+        for (ns, text) in [
+            (0, "0s"),
+            (115, "115ns"),
+            (5_769, "5.769us"),
+            (5_000, "5us"),
+            (1_001_000, "1.001ms"),
+            (2_500_000_000, "2.5s"),
+        ] {
+            assert_eq!(Time::from_ns(ns).short(), text);
+            assert_eq!(text.parse(), Ok(Time::from_ns(ns)));
+        }
         assert!("0".parse::<PositiveTime>().is_err());
-        for bad in ["", "-1", "2 parsecs", "nan", "inf", "1e30", "us"] {
+        for bad in [
+            "",
+            "-1",
+            "2 parsecs",
+            "nan",
+            "inf",
+            "1e30",
+            "us",
+            "1.2.3us",
+            "1e3us",
+            "-1.5us",
+        ] {
             assert!(bad.parse::<Time>().is_err(), "{bad}");
         }
     }

@@ -8,10 +8,11 @@ use dmtree_lock::LockSpec;
 
 use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
-use super::{Options, TimelineWanted, TraceWanted, default_options};
+use super::{Options, Subject, TimelineWanted, TraceWanted, default_options};
 use crate::distribution::Distribution;
 use crate::driver::MAX_CLIENTS;
 use crate::error::{Failure, Result};
+use crate::lock_bench::LockBench;
 use crate::lock_memory;
 use crate::mix::{Mix, Operation};
 use crate::run::RunSpec;
@@ -21,7 +22,7 @@ use crate::run::RunSpec;
 pub struct Settings {
     /// Locks, one after the other.
     pub locks: Vec<LockSpec>,
-    /// Slots of the lock table, a memory server.
+    /// Slots of the lock table, a memory server; of a lock benchmark the most of any run.
     pub lock_count: u32,
     /// Where Sherman's lock words were asked to lie.
     pub asked_lock_memory: LockMemory,
@@ -93,17 +94,27 @@ pub struct Settings {
     pub trace: Option<TraceWanted>,
     /// What is told over time.
     pub timeline: Option<TimelineWanted>,
+    /// What clients do with locks alone; none where they work on the tree.
+    pub lock_bench: Option<LockBench>,
     /// The options that can change a result, for the report; by them a kept run is known (`--resume`).
     pub options: Options,
 }
 
 impl Settings {
-    /// Fills what `options` do not say with what every command starts from, and checks what only
-    /// several of them together can get wrong.
+    /// [`Settings::about`] the tree.
     ///
     /// # Errors
     /// [`Failure::Usage`] naming the flags.
     pub fn of(options: Options) -> Result<Self> {
+        Self::about(Subject::Tree, options)
+    }
+
+    /// Fills what `options` do not say with what every command starts from, and checks what only
+    /// several of them together can get wrong. Options that mean nothing for `subject` are left aside.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] naming the flags.
+    pub fn about(subject: Subject, options: Options) -> Result<Self> {
         let wait_limit_given = options.wait_limit.is_some();
         let options = complete(options);
         let Options {
@@ -170,27 +181,47 @@ impl Settings {
             ));
         }
         options.check_files_differ()?;
-        let (window, warmup) = (
-            Duration::from_nanos(seconds.get().ns),
-            Duration::from_nanos(warmup.ns),
-        );
+        let lock_bench = match subject {
+            Subject::Tree => None,
+            // Both are within their options' bounds.
+            Subject::Locks => Some(LockBench::of(
+                &options,
+                nodes.get() as u16,
+                threads.get() as u16,
+            )?),
+        };
+        let script_ns = lock_bench.as_ref().and_then(LockBench::script_ns);
+        let [window, warmup, stagger] = match script_ns {
+            None => [seconds.get().ns, warmup.ns, stagger.ns],
+            Some(ns) => [ns, 0, 0],
+        }
+        .map(Duration::from_nanos);
         if seed.get().checked_add(seeds.get() - 1).is_none() {
             return Err(Failure::Usage(format!(
                 "--seed {seed} --seeds {seeds}: the last of them would be beyond {}",
                 u64::MAX
             )));
         }
-        let runs =
-            lock.0.len() * distribution.0.len() * data_path.each().len() * seeds.get() as usize;
-        let trace = TraceWanted::of(&options, runs, warmup, warmup + window)?;
-        let timeline = TimelineWanted::of(&options, runs, window)?;
+        let settings_each = match (&lock_bench, lock_count.0.as_slice()) {
+            (Some(bench), _) => bench.lock_counts.len(),
+            (None, [_]) => distribution.0.len() * data_path.each().len(),
+            (None, _) => {
+                return Err(Failure::Usage(format!(
+                    "--lock-count {lock_count}: several numbers are for lock-bench; give one"
+                )));
+            }
+        };
+        let runs = lock.0.len() * settings_each * seeds.get() as usize;
+        let trace = TraceWanted::of(subject, &options, runs, warmup, warmup + window)?;
+        let timeline = TimelineWanted::of(subject, &options, runs, window)?;
         let mut profile = profile.0;
         profile.qp_cache_on = qp_cache.is_on();
         for item in &options.set {
             item.apply(&mut profile)
                 .map_err(|error| Failure::Usage(format!("--set {item}: {error}")))?;
         }
-        let lock_count = lock_count.get() as u32;
+        let most = lock_bench.as_ref().map(LockBench::most_locks);
+        let lock_count = most.unwrap_or(lock_count.0[0]);
         let lock_memory = lock_memory::choose(asked_lock_memory, &lock.0, lock_count, &profile)?;
         // Each is within its option's bounds, which fit the narrower types.
         Ok(Self {
@@ -206,7 +237,7 @@ impl Settings {
             keys: keys.get(),
             window,
             warmup,
-            stagger: Duration::from_nanos(stagger.ns),
+            stagger,
             distributions: distribution.0,
             mix,
             seed: seed.get(),
@@ -231,7 +262,7 @@ impl Settings {
             csv: options.csv.clone(),
             trace,
             timeline,
-            options: Options {
+            options: subject.own(Options {
                 out: None,
                 json: None,
                 csv: None,
@@ -244,9 +275,21 @@ impl Settings {
                 paper: None,
                 resume: None,
                 verify: None,
+                seconds: options.seconds.filter(|_| script_ns.is_none()),
+                warmup: options.warmup.filter(|_| script_ns.is_none()),
+                stagger: options.stagger.filter(|_| script_ns.is_none()),
                 ..options
-            },
+            }),
+            lock_bench,
         })
+    }
+
+    /// What clients work on.
+    pub fn subject(&self) -> Subject {
+        match self.lock_bench {
+            None => Subject::Tree,
+            Some(_) => Subject::Locks,
+        }
     }
 
     /// The seeds of each run.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Options;
 use super::quantity::Time;
 use super::value::Place;
+use super::{Options, Subject};
 use crate::error::{Failure, Result};
 use crate::run::nanos;
 
@@ -34,8 +34,13 @@ pub struct TimelineWanted {
 }
 
 impl TimelineWanted {
-    /// What `options` say, for `runs` runs that measure for `window`.
-    pub(super) fn of(options: &Options, runs: usize, window: Duration) -> Result<Option<Self>> {
+    /// What `options` say, for `runs` runs of `subject` that measure for `window`.
+    pub(super) fn of(
+        subject: Subject,
+        options: &Options,
+        runs: usize,
+        window: Duration,
+    ) -> Result<Option<Self>> {
         let refuse = |why: String| Err(Failure::Usage(why));
         let Some(place) = &options.timeline else {
             return match options.timeline_every {
@@ -53,8 +58,8 @@ impl TimelineWanted {
         }
         if runs != 1 {
             return refuse(format!(
-                "--timeline is of one run, and these are {runs}: give one --lock, one --distribution and one \
-                 --data-path"
+                "--timeline is of one run, and these are {runs}: give {}",
+                subject.of_one_run()
             ));
         }
         let window_ns = nanos(window);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Options;
 use super::quantity::Time;
 use super::value::Place;
+use super::{Options, Subject};
 use crate::error::{Failure, Result};
 use crate::run::nanos;
 
@@ -23,8 +23,9 @@ pub struct TraceWanted {
 }
 
 impl TraceWanted {
-    /// What `options` say, for `runs` runs that measure from `warmup` to `end`.
+    /// What `options` say, for `runs` runs of `subject` that measure from `warmup` to `end`.
     pub(super) fn of(
+        subject: Subject,
         options: &Options,
         runs: usize,
         warmup: Duration,
@@ -49,8 +50,8 @@ impl TraceWanted {
         }
         if runs != 1 {
             return refuse(format!(
-                "--trace is of one run, and these are {runs}: give one --lock, one --distribution and one --data-path, and \
-                 --seeds 1"
+                "--trace is of one run, and these are {runs}: give {}, and --seeds 1",
+                subject.of_one_run()
             ));
         }
         let from = options

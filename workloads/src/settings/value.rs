@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize as _, Serializer};
 
 use super::quantity::{Count, QuantityError};
@@ -196,10 +196,19 @@ where
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<String, A::Error> {
             let mut items: Vec<String> = Vec::new();
-            while let Some(item) = list.next_element()? {
+            while let Some(item) = list.next_element_seed(Text)? {
                 items.push(item);
             }
             Ok(items.join(","))
+        }
+    }
+
+    // An item of a list may be a number, too.
+    impl<'de> DeserializeSeed<'de> for Text {
+        type Value = String;
+
+        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+            deserializer.deserialize_any(self)
         }
     }
 

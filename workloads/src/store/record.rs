@@ -17,9 +17,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Failure, Result};
 use crate::latency::Latencies;
-use crate::run::{RunOutcome, RunSpec};
+use crate::lock_bench::{FairnessTally, Order};
+use crate::run::{RunOutcome, RunSpec, WorkSpec};
 use crate::settings::choice::{DataPaths, LockMemory};
-use crate::settings::locks::{DistributionList, LockList};
+use crate::settings::locks::{DistributionList, LockCounts, LockList};
 use crate::settings::value::Bounded;
 use crate::settings::{Options, Settings};
 use crate::verify::Verified;
@@ -52,6 +53,8 @@ struct Finished {
     event_loop: Duration,
     load: Duration,
     verified: Option<Verified>,
+    fairness: Option<FairnessTally>,
+    order: Vec<Order>,
 }
 
 /// [`Latencies`].
@@ -105,6 +108,8 @@ impl Record {
                 event_loop: outcome.event_loop,
                 load: outcome.load,
                 verified: outcome.verified,
+                fairness: outcome.fairness.clone(),
+                order: outcome.order.clone(),
             },
         })
     }
@@ -158,6 +163,8 @@ impl Record {
             trace: None,
             timeline: None,
             verified: found.verified,
+            fairness: found.fairness.clone(),
+            order: found.order.clone(),
         })
     }
 }
@@ -173,18 +180,35 @@ pub(super) fn settings_of(settings: &Settings, spec: &RunSpec) -> Result<Value> 
     let options = Options {
         lock: Some(LockList(vec![spec.lock])),
         lock_memory,
-        distribution: Some(DistributionList(vec![spec.distribution])),
-        data_path: Some(match spec.data_path {
-            DataPath::Cpu => DataPaths::Cpu,
-            DataPath::Loopback => DataPaths::Loopback,
-        }),
         seed: Some(Bounded::new(spec.seed)),
         seeds: None,
-        verify: Some(settings.verify.into()),
         ..settings.options.clone()
     };
-    serde_json::to_value(options)
-        .map_err(|error| Failure::Work(format!("cannot write the settings as JSON: {error}")))
+    let options = match spec.work {
+        WorkSpec::Tree {
+            distribution,
+            data_path,
+        } => Options {
+            distribution: Some(DistributionList(vec![distribution])),
+            data_path: Some(match data_path {
+                DataPath::Cpu => DataPaths::Cpu,
+                DataPath::Loopback => DataPaths::Loopback,
+            }),
+            verify: Some(settings.verify.into()),
+            ..options
+        },
+        WorkSpec::Locks { lock_count } => Options {
+            lock_count: Some(LockCounts(vec![lock_count])),
+            ..options
+        },
+    };
+    let mut value = serde_json::to_value(options)
+        .map_err(|error| Failure::Work(format!("cannot write the settings as JSON: {error}")))?;
+    // A file may have changed under its name.
+    for (flag, sha256) in settings.lock_bench.iter().flat_map(|bench| &bench.inputs) {
+        value[format!("{flag} SHA-256")] = Value::from(sha256.as_str());
+    }
+    Ok(value)
 }
 
 /// A few digits that tell settings apart in the names of files; the file itself has all of them.
