@@ -5,9 +5,12 @@ use dmtree_cluster::{Endpoint, GlobalAddr};
 use crate::alock::{Alock, AlockGuard};
 use crate::farlock::{Farlock, FarlockGuard};
 use crate::farlock_g::{FarlockG, FarlockGGuard};
+use crate::mcs::{Mcs, McsGuard};
 use crate::member::Member;
 use crate::sherman::{Sherman, ShermanGuard};
-use crate::{Error, ErrorKind, LockProtocol, Result, WriteBack};
+use crate::tas::{Tas, TasGuard};
+use crate::ticket::{Ticket, TicketGuard};
+use crate::{Backoff, Error, ErrorKind, LockProtocol, Result, WriteBack};
 
 /// One client's part of some lock.
 #[derive(Debug)]
@@ -15,6 +18,12 @@ use crate::{Error, ErrorKind, LockProtocol, Result, WriteBack};
 pub enum AnyLock {
     /// Sherman's.
     Sherman(Sherman),
+    /// Test and set.
+    Tas(Tas),
+    /// The ticket lock.
+    Ticket(Ticket),
+    /// MCS.
+    Mcs(Mcs),
     /// ALock.
     Alock(Alock),
     /// FARLock.
@@ -30,6 +39,12 @@ pub enum AnyLock {
 pub enum AnyGuard {
     /// Of Sherman's.
     Sherman(ShermanGuard),
+    /// Of test and set.
+    Tas(TasGuard),
+    /// Of the ticket lock.
+    Ticket(TicketGuard),
+    /// Of MCS.
+    Mcs(McsGuard),
     /// Of ALock.
     Alock(AlockGuard),
     /// Of FARLock.
@@ -43,6 +58,9 @@ impl AnyGuard {
     pub fn lock(&self) -> GlobalAddr {
         match self {
             AnyGuard::Sherman(guard) => guard.lock(),
+            AnyGuard::Tas(guard) => guard.lock(),
+            AnyGuard::Ticket(guard) => guard.lock(),
+            AnyGuard::Mcs(guard) => guard.lock(),
             AnyGuard::Alock(guard) => guard.lock(),
             AnyGuard::Farlock(guard) => guard.lock(),
             AnyGuard::FarlockG(guard) => guard.lock(),
@@ -54,6 +72,9 @@ impl AnyLock {
     fn member(&self) -> &Member {
         match self {
             AnyLock::Sherman(lock) => lock.member(),
+            AnyLock::Tas(lock) => lock.member(),
+            AnyLock::Ticket(lock) => lock.member(),
+            AnyLock::Mcs(lock) => lock.member(),
             AnyLock::Alock(lock) => lock.member(),
             AnyLock::Farlock(lock) => lock.member(),
             AnyLock::FarlockG(lock) => lock.member(),
@@ -64,6 +85,11 @@ impl AnyLock {
     /// of it was dropped; for a driver to look at in the end.
     pub fn poisoned(&self) -> Option<Error> {
         self.member().poisoned()
+    }
+
+    /// Lets the client pause so between attempts; before its first acquire.
+    pub(crate) fn back_off(&self, backoff: Backoff) {
+        self.member().back_off(backoff);
     }
 
     /// Makes the protocol commit `fault` from now on.
@@ -80,6 +106,9 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<AnyGuard> {
         Ok(match self {
             AnyLock::Sherman(protocol) => AnyGuard::Sherman(protocol.acquire(ep, lock).await?),
+            AnyLock::Tas(protocol) => AnyGuard::Tas(protocol.acquire(ep, lock).await?),
+            AnyLock::Ticket(protocol) => AnyGuard::Ticket(protocol.acquire(ep, lock).await?),
+            AnyLock::Mcs(protocol) => AnyGuard::Mcs(protocol.acquire(ep, lock).await?),
             AnyLock::Alock(protocol) => AnyGuard::Alock(protocol.acquire(ep, lock).await?),
             AnyLock::Farlock(protocol) => AnyGuard::Farlock(protocol.acquire(ep, lock).await?),
             AnyLock::FarlockG(protocol) => AnyGuard::FarlockG(protocol.acquire(ep, lock).await?),
@@ -89,6 +118,9 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
     fn hint(&self, ep: &E, lock: GlobalAddr) {
         match self {
             AnyLock::Sherman(protocol) => protocol.hint(ep, lock),
+            AnyLock::Tas(protocol) => protocol.hint(ep, lock),
+            AnyLock::Ticket(protocol) => protocol.hint(ep, lock),
+            AnyLock::Mcs(protocol) => protocol.hint(ep, lock),
             AnyLock::Alock(protocol) => protocol.hint(ep, lock),
             AnyLock::Farlock(protocol) => protocol.hint(ep, lock),
             AnyLock::FarlockG(protocol) => protocol.hint(ep, lock),
@@ -98,6 +130,15 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
     async fn release(&mut self, ep: &E, guard: AnyGuard, write_back: WriteBack<'_>) -> Result<()> {
         match (self, guard) {
             (AnyLock::Sherman(protocol), AnyGuard::Sherman(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Tas(protocol), AnyGuard::Tas(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Ticket(protocol), AnyGuard::Ticket(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Mcs(protocol), AnyGuard::Mcs(guard)) => {
                 protocol.release(ep, guard, write_back).await
             }
             (AnyLock::Alock(protocol), AnyGuard::Alock(guard)) => {

@@ -1,14 +1,14 @@
-//! Joining a queue of descriptors: what ALock, FARLock and FARLock-G do alike.
+//! Joining a queue of descriptors: what MCS, ALock, FARLock and FARLock-G do alike.
 
 use std::rc::Rc;
 
-use dmtree_cluster::{Endpoint, GlobalAddr};
+use dmtree_cluster::{Endpoint, GlobalAddr, WaitFor};
 
 use crate::descriptor::Pool;
 use crate::held::Held;
 use crate::member::Member;
 use crate::monitor::Borrow;
-use crate::side::swap;
+use crate::side::{Tail, swap};
 use crate::{Cohort, Result};
 
 /// A place in a queue.
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) ahead: Option<(GlobalAddr, Option<Borrow>)>,
 }
 
-/// Sets a descriptor of `pool` up as `initial` and puts it at the end of the queue whose tail is the word at
+/// Sets a descriptor of `pool` up as `initial` and puts it at the end of the queue whose tail is
 /// `tail`.
 ///
 /// The descriptor is set up before the swap makes it known: by CPU the swap releases the stores before it, and
@@ -31,7 +31,7 @@ pub(crate) async fn join<E: Endpoint, const N: usize>(
     pool: &mut Pool,
     ep: &E,
     lock: GlobalAddr,
-    tail: GlobalAddr,
+    tail: Tail,
     initial: [u64; N],
 ) -> Result<Place> {
     let watch = member.watch(ep, lock);
@@ -44,7 +44,9 @@ pub(crate) async fn join<E: Endpoint, const N: usize>(
         monitor.requested(at, Cohort::of(ep.node(), lock))?;
         monitor.linked(at, me)
     })?;
-    let found = GlobalAddr::from_bits(swap(ep, tail, me.to_bits()).await?);
+    let what = WaitFor::new("the queue's tail", lock);
+    let found = swap(ep, tail, me.to_bits(), member.backoff(), what).await?;
+    let found = GlobalAddr::from_bits(found);
     let ahead = if found.is_null() {
         None
     } else {

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use dmtree_cluster::{Chain, Endpoint, ErrorKind, GlobalAddr, PollBackoff, WaitFor};
 
+use crate::backoff::{Backoff, Pauses};
 use crate::step::{Brought, InTurn, Step};
 use crate::{DataPath, Result, WriteBack};
 
@@ -197,14 +198,49 @@ impl<E: Endpoint> Drop for Steps<'_, E> {
     }
 }
 
-/// Swaps the word at `addr`: by CPU or through the RNIC, always the same way for one client. `SeqCst` on the
-/// CPU. Through an RNIC without swap it guesses null first: an uncontended queue is empty.
-pub(crate) async fn swap<E: Endpoint>(ep: &E, addr: GlobalAddr, new: u64) -> Result<u64> {
-    if by_cpu(ep, addr) {
-        Ok(ep.swap(addr, new, Ordering::SeqCst).await?)
-    } else {
-        Ok(ep.rdma_swap(addr, GlobalAddr::NULL.to_bits(), new).await?)
+/// The tail of a queue, by who joins it and hence how: no word is changed atomically by both a CPU and an RNIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tail {
+    /// Of one cohort's queue: local clients swap it by CPU, remote ones through the RNIC.
+    OfCohort(GlobalAddr),
+    /// Of a queue for both cohorts: everybody swaps it through the RNIC.
+    Shared(GlobalAddr),
+}
+
+/// Swaps `tail`. `SeqCst` on the CPU. Through an RNIC without swap it is a loop of CAS, which guesses null first, as
+/// an uncontended queue is empty, and makes the pauses of `backoff`; `wait` is what a client that never wins waits for.
+pub(crate) async fn swap<E: Endpoint>(
+    ep: &E,
+    tail: Tail,
+    new: u64,
+    backoff: Backoff,
+    wait: WaitFor,
+) -> Result<u64> {
+    let addr = match tail {
+        Tail::OfCohort(addr) if by_cpu(ep, addr) => {
+            return Ok(ep.swap(addr, new, Ordering::SeqCst).await?);
+        }
+        Tail::OfCohort(addr) | Tail::Shared(addr) => addr,
+    };
+    let mut expected = GlobalAddr::NULL.to_bits();
+    if ep.capabilities().native_swap {
+        return Ok(ep.rdma_swap(addr, expected, new).await?);
     }
+    let mut found = ep.rdma_cas(addr, expected, new).await?;
+    if found == expected {
+        return Ok(found);
+    }
+    let (mut patience, mut pauses) = (Patience::new(wait), Pauses::new(backoff));
+    while found != expected {
+        patience.check(ep)?;
+        expected = found;
+        if pauses.pass(ep).await {
+            // What was found is old by now; a READ brings what is there without loading the atomic unit.
+            expected = ep.read_u64(addr).await?;
+        }
+        found = ep.rdma_cas(addr, expected, new).await?;
+    }
+    Ok(found)
 }
 
 /// Waits until `predicate` holds for `count` words of a line: watches own memory, polls elsewhere without a
