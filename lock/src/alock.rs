@@ -71,7 +71,7 @@ use crate::member::{Member, sabotaged};
 use crate::monitor::Monitor;
 use crate::peterson::Peterson;
 use crate::queue::{Place, join};
-use crate::side::{Steps, Tail};
+use crate::side::{OfCohort, Steps};
 use crate::{Budgets, Cohort, LockProtocol, Release, Result, WriteBack};
 
 /// Bytes of one lock: a line.
@@ -193,7 +193,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
             &mut self.pool,
             ep,
             lock,
-            Tail::OfCohort(tail(lock, cohort)),
+            OfCohort(tail(lock, cohort)),
             [0, 0],
         )
         .await?;

@@ -3,13 +3,11 @@
 use dmtree_cluster::{Endpoint, GlobalAddr};
 
 use crate::alock::{Alock, AlockGuard};
+use crate::classic::{Classic, ClassicGuard};
 use crate::farlock::{Farlock, FarlockGuard};
 use crate::farlock_g::{FarlockG, FarlockGGuard};
-use crate::mcs::{Mcs, McsGuard};
 use crate::member::Member;
 use crate::sherman::{Sherman, ShermanGuard};
-use crate::tas::{Tas, TasGuard};
-use crate::ticket::{Ticket, TicketGuard};
 use crate::{Backoff, Error, ErrorKind, LockProtocol, Result, WriteBack};
 
 /// One client's part of some lock.
@@ -18,18 +16,15 @@ use crate::{Backoff, Error, ErrorKind, LockProtocol, Result, WriteBack};
 pub enum AnyLock {
     /// Sherman's.
     Sherman(Sherman),
-    /// Test and set.
-    Tas(Tas),
-    /// The ticket lock.
-    Ticket(Ticket),
-    /// MCS.
-    Mcs(Mcs),
     /// ALock.
     Alock(Alock),
     /// FARLock.
     Farlock(Farlock),
     /// FARLock with groups.
     FarlockG(FarlockG),
+    /// Test and set, ticket or MCS.
+    // One variant: a future for each of them here would cost all others instructions with every step.
+    Classic(Classic),
 }
 
 /// Holds a lock of [`AnyLock`].
@@ -39,18 +34,14 @@ pub enum AnyLock {
 pub enum AnyGuard {
     /// Of Sherman's.
     Sherman(ShermanGuard),
-    /// Of test and set.
-    Tas(TasGuard),
-    /// Of the ticket lock.
-    Ticket(TicketGuard),
-    /// Of MCS.
-    Mcs(McsGuard),
     /// Of ALock.
     Alock(AlockGuard),
     /// Of FARLock.
     Farlock(FarlockGuard),
     /// Of FARLock with groups.
     FarlockG(FarlockGGuard),
+    /// Of test and set, ticket or MCS.
+    Classic(ClassicGuard),
 }
 
 impl AnyGuard {
@@ -58,12 +49,10 @@ impl AnyGuard {
     pub fn lock(&self) -> GlobalAddr {
         match self {
             AnyGuard::Sherman(guard) => guard.lock(),
-            AnyGuard::Tas(guard) => guard.lock(),
-            AnyGuard::Ticket(guard) => guard.lock(),
-            AnyGuard::Mcs(guard) => guard.lock(),
             AnyGuard::Alock(guard) => guard.lock(),
             AnyGuard::Farlock(guard) => guard.lock(),
             AnyGuard::FarlockG(guard) => guard.lock(),
+            AnyGuard::Classic(guard) => guard.lock(),
         }
     }
 }
@@ -72,12 +61,10 @@ impl AnyLock {
     fn member(&self) -> &Member {
         match self {
             AnyLock::Sherman(lock) => lock.member(),
-            AnyLock::Tas(lock) => lock.member(),
-            AnyLock::Ticket(lock) => lock.member(),
-            AnyLock::Mcs(lock) => lock.member(),
             AnyLock::Alock(lock) => lock.member(),
             AnyLock::Farlock(lock) => lock.member(),
             AnyLock::FarlockG(lock) => lock.member(),
+            AnyLock::Classic(lock) => lock.member(),
         }
     }
 
@@ -106,39 +93,26 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<AnyGuard> {
         Ok(match self {
             AnyLock::Sherman(protocol) => AnyGuard::Sherman(protocol.acquire(ep, lock).await?),
-            AnyLock::Tas(protocol) => AnyGuard::Tas(protocol.acquire(ep, lock).await?),
-            AnyLock::Ticket(protocol) => AnyGuard::Ticket(protocol.acquire(ep, lock).await?),
-            AnyLock::Mcs(protocol) => AnyGuard::Mcs(protocol.acquire(ep, lock).await?),
             AnyLock::Alock(protocol) => AnyGuard::Alock(protocol.acquire(ep, lock).await?),
             AnyLock::Farlock(protocol) => AnyGuard::Farlock(protocol.acquire(ep, lock).await?),
             AnyLock::FarlockG(protocol) => AnyGuard::FarlockG(protocol.acquire(ep, lock).await?),
+            AnyLock::Classic(protocol) => AnyGuard::Classic(protocol.acquire(ep, lock).await?),
         })
     }
 
     fn hint(&self, ep: &E, lock: GlobalAddr) {
         match self {
             AnyLock::Sherman(protocol) => protocol.hint(ep, lock),
-            AnyLock::Tas(protocol) => protocol.hint(ep, lock),
-            AnyLock::Ticket(protocol) => protocol.hint(ep, lock),
-            AnyLock::Mcs(protocol) => protocol.hint(ep, lock),
             AnyLock::Alock(protocol) => protocol.hint(ep, lock),
             AnyLock::Farlock(protocol) => protocol.hint(ep, lock),
             AnyLock::FarlockG(protocol) => protocol.hint(ep, lock),
+            AnyLock::Classic(protocol) => protocol.hint(ep, lock),
         }
     }
 
     async fn release(&mut self, ep: &E, guard: AnyGuard, write_back: WriteBack<'_>) -> Result<()> {
         match (self, guard) {
             (AnyLock::Sherman(protocol), AnyGuard::Sherman(guard)) => {
-                protocol.release(ep, guard, write_back).await
-            }
-            (AnyLock::Tas(protocol), AnyGuard::Tas(guard)) => {
-                protocol.release(ep, guard, write_back).await
-            }
-            (AnyLock::Ticket(protocol), AnyGuard::Ticket(guard)) => {
-                protocol.release(ep, guard, write_back).await
-            }
-            (AnyLock::Mcs(protocol), AnyGuard::Mcs(guard)) => {
                 protocol.release(ep, guard, write_back).await
             }
             (AnyLock::Alock(protocol), AnyGuard::Alock(guard)) => {
@@ -148,6 +122,9 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
                 protocol.release(ep, guard, write_back).await
             }
             (AnyLock::FarlockG(protocol), AnyGuard::FarlockG(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Classic(protocol), AnyGuard::Classic(guard)) => {
                 protocol.release(ep, guard, write_back).await
             }
             (protocol, guard) => {

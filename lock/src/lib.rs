@@ -54,6 +54,7 @@
 pub mod alock;
 mod any;
 mod backoff;
+mod classic;
 mod cohort;
 pub mod cpu;
 mod descriptor;
@@ -81,6 +82,7 @@ pub mod ticket;
 
 pub use any::{AnyGuard, AnyLock};
 pub use backoff::Backoff;
+pub use classic::{Classic, ClassicGuard};
 pub use cohort::Cohort;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "faults"))]

@@ -65,7 +65,7 @@ use crate::held::Held;
 use crate::member::{Member, sabotaged};
 use crate::monitor::Monitor;
 use crate::queue::{Place, join};
-use crate::side::Tail;
+use crate::side::Shared;
 use crate::{Cohort, LockProtocol, Release, Result, WriteBack};
 
 /// Bytes of one lock: a word.
@@ -171,7 +171,7 @@ impl<E: Endpoint> LockProtocol<E> for Mcs {
 
     async fn acquire(&mut self, ep: &E, lock: GlobalAddr) -> Result<McsGuard> {
         self.member.check()?;
-        let tail = Tail::Shared(lock);
+        let tail = Shared(lock);
         let place = join(&self.member, &mut self.pool, ep, lock, tail, [0, 0]).await?;
         if let Some((ahead, _)) = place.ahead {
             self.follow(ep, &place, ahead).await?;

@@ -11,7 +11,7 @@ use crate::mcs::Mcs;
 use crate::sherman::Sherman;
 use crate::tas::Tas;
 use crate::ticket::Ticket;
-use crate::{AnyLock, Backoff, Budgets, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
+use crate::{AnyLock, Backoff, Budgets, Classic, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
 
 /// Descriptors a client: an operation of the tree holds one lock, a split few.
 pub const DEFAULT_DESCRIPTORS: usize = 8;
@@ -148,10 +148,11 @@ impl LockPlan {
                     handover,
                 ))
             }
-            LockSpec::Tas => AnyLock::Tas(Tas::new(client, monitor)),
-            LockSpec::Ticket => AnyLock::Ticket(Ticket::new(client, monitor)),
+            LockSpec::Tas => AnyLock::Classic(Classic::Tas(Tas::new(client, monitor))),
+            LockSpec::Ticket => AnyLock::Classic(Classic::Ticket(Ticket::new(client, monitor))),
             LockSpec::Mcs(release) => {
-                AnyLock::Mcs(Mcs::new(client, monitor, release, place, count))
+                let mcs = Mcs::new(client, monitor, release, place, count);
+                AnyLock::Classic(Classic::Mcs(mcs))
             }
             LockSpec::Alock(budgets, release) => {
                 let budgets = budgets.unwrap_or(Budgets::ALTERNATE);

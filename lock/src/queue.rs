@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use dmtree_cluster::{Endpoint, GlobalAddr, WaitFor};
+use dmtree_cluster::{Endpoint, GlobalAddr};
 
 use crate::descriptor::Pool;
 use crate::held::Held;
@@ -26,12 +26,12 @@ pub(crate) struct Place {
 /// The descriptor is set up before the swap makes it known: by CPU the swap releases the stores before it, and
 /// CPU stores before a post precede that verb. Whoever learns its address from the tail writes after that.
 // By the number of words, each protocol has its own, which is compiled into its acquire.
-pub(crate) async fn join<E: Endpoint, const N: usize>(
+pub(crate) async fn join<E: Endpoint, T: Tail, const N: usize>(
     member: &Rc<Member>,
     pool: &mut Pool,
     ep: &E,
     lock: GlobalAddr,
-    tail: Tail,
+    tail: T,
     initial: [u64; N],
 ) -> Result<Place> {
     let watch = member.watch(ep, lock);
@@ -44,9 +44,7 @@ pub(crate) async fn join<E: Endpoint, const N: usize>(
         monitor.requested(at, Cohort::of(ep.node(), lock))?;
         monitor.linked(at, me)
     })?;
-    let what = WaitFor::new("the queue's tail", lock);
-    let found = swap(ep, tail, me.to_bits(), member.backoff(), what).await?;
-    let found = GlobalAddr::from_bits(found);
+    let found = GlobalAddr::from_bits(swap(ep, tail, me.to_bits(), member, lock).await?);
     let ahead = if found.is_null() {
         None
     } else {

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 
 use dmtree_cluster::{Chain, Endpoint, ErrorKind, GlobalAddr, PollBackoff, WaitFor};
 
-use crate::backoff::{Backoff, Pauses};
+use crate::backoff::Pauses;
+use crate::member::Member;
 use crate::step::{Brought, InTurn, Step};
 use crate::{DataPath, Result, WriteBack};
 
@@ -199,48 +200,88 @@ impl<E: Endpoint> Drop for Steps<'_, E> {
 }
 
 /// The tail of a queue, by who joins it and hence how: no word is changed atomically by both a CPU and an RNIC.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Tail {
-    /// Of one cohort's queue: local clients swap it by CPU, remote ones through the RNIC.
-    OfCohort(GlobalAddr),
-    /// Of a queue for both cohorts: everybody swaps it through the RNIC.
-    Shared(GlobalAddr),
+///
+/// Types, because a protocol has one kind: what is not its way is not compiled into it.
+pub(crate) trait Tail {
+    /// Whether everybody swaps it through the RNIC, also clients on its node.
+    const SHARED: bool;
+
+    /// Where it is.
+    fn addr(&self) -> GlobalAddr;
 }
 
-/// Swaps `tail`. `SeqCst` on the CPU. Through an RNIC without swap it is a loop of CAS, which guesses null first, as
-/// an uncontended queue is empty, and makes the pauses of `backoff`; `wait` is what a client that never wins waits for.
-pub(crate) async fn swap<E: Endpoint>(
+/// The tail of one cohort's queue: local clients swap it by CPU, remote ones through the RNIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfCohort(pub(crate) GlobalAddr);
+
+/// The tail of a queue for both cohorts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared(pub(crate) GlobalAddr);
+
+impl Tail for OfCohort {
+    const SHARED: bool = false;
+
+    #[inline(always)]
+    fn addr(&self) -> GlobalAddr {
+        self.0
+    }
+}
+
+impl Tail for Shared {
+    const SHARED: bool = true;
+
+    #[inline(always)]
+    fn addr(&self) -> GlobalAddr {
+        self.0
+    }
+}
+
+/// Swaps `tail` of the lock at `lock` for `member`. `SeqCst` on the CPU. Through an RNIC without swap it is a loop of
+/// CAS, which guesses null first, as an uncontended queue is empty.
+pub(crate) async fn swap<E: Endpoint, T: Tail>(
     ep: &E,
-    tail: Tail,
+    tail: T,
     new: u64,
-    backoff: Backoff,
-    wait: WaitFor,
+    member: &Member,
+    lock: GlobalAddr,
 ) -> Result<u64> {
-    let addr = match tail {
-        Tail::OfCohort(addr) if by_cpu(ep, addr) => {
-            return Ok(ep.swap(addr, new, Ordering::SeqCst).await?);
-        }
-        Tail::OfCohort(addr) | Tail::Shared(addr) => addr,
-    };
-    let mut expected = GlobalAddr::NULL.to_bits();
+    let addr = tail.addr();
+    if !T::SHARED && by_cpu(ep, addr) {
+        return Ok(ep.swap(addr, new, Ordering::SeqCst).await?);
+    }
+    let guess = GlobalAddr::NULL.to_bits();
     if ep.capabilities().native_swap {
-        return Ok(ep.rdma_swap(addr, expected, new).await?);
+        return Ok(ep.rdma_swap(addr, guess, new).await?);
     }
-    let mut found = ep.rdma_cas(addr, expected, new).await?;
-    if found == expected {
-        return Ok(found);
+    match ep.rdma_cas(addr, guess, new).await? {
+        found if found == guess => Ok(found),
+        found => swap_on(ep, addr, new, found, member, lock).await,
     }
-    let (mut patience, mut pauses) = (Patience::new(wait), Pauses::new(backoff));
-    while found != expected {
+}
+
+/// Goes on with the loop of CAS after an attempt that `found` something else, with the pauses of the member's backoff.
+async fn swap_on<E: Endpoint>(
+    ep: &E,
+    addr: GlobalAddr,
+    new: u64,
+    mut found: u64,
+    member: &Member,
+    lock: GlobalAddr,
+) -> Result<u64> {
+    let mut patience = Patience::new(WaitFor::new("the queue's tail", lock));
+    let mut pauses = Pauses::new(member.backoff());
+    loop {
         patience.check(ep)?;
-        expected = found;
+        let mut expected = found;
         if pauses.pass(ep).await {
             // What was found is old by now; a READ brings what is there without loading the atomic unit.
             expected = ep.read_u64(addr).await?;
         }
         found = ep.rdma_cas(addr, expected, new).await?;
+        if found == expected {
+            return Ok(found);
+        }
     }
-    Ok(found)
 }
 
 /// Waits until `predicate` holds for `count` words of a line: watches own memory, polls elsewhere without a
