@@ -77,7 +77,7 @@ fn hundreds_of_sound_runs_pass() {
             runs += 1;
         }
     }
-    assert_eq!(runs, 40 * 10);
+    assert_eq!(runs, 40 * 20);
 }
 
 /// Does something to the leaf with the key in the middle, if it has one.
