@@ -22,7 +22,7 @@ use crate::{DataPath, Result, WriteBack};
 
 /// Whether the client reaches `addr` by CPU.
 #[inline]
-fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
+pub(crate) fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
     addr.node() == ep.node() && !addr.is_device()
 }
 
@@ -236,26 +236,21 @@ impl Tail for Shared {
     }
 }
 
-/// Swaps `tail` of the lock at `lock` for `member`. `SeqCst` on the CPU. Through an RNIC without swap it is a loop of
-/// CAS, which guesses null first, as an uncontended queue is empty.
-pub(crate) async fn swap<E: Endpoint, T: Tail>(
+/// Swaps the word at `addr` through the RNIC. Without a native swap it is a loop of CAS, which guesses null first, as
+/// an uncontended queue is empty.
+pub(crate) async fn rnic_swap<E: Endpoint>(
     ep: &E,
-    tail: T,
+    addr: GlobalAddr,
     new: u64,
     member: &Member,
-    lock: GlobalAddr,
 ) -> Result<u64> {
-    let addr = tail.addr();
-    if !T::SHARED && by_cpu(ep, addr) {
-        return Ok(ep.swap(addr, new, Ordering::SeqCst).await?);
-    }
     let guess = GlobalAddr::NULL.to_bits();
     if ep.capabilities().native_swap {
         return Ok(ep.rdma_swap(addr, guess, new).await?);
     }
     match ep.rdma_cas(addr, guess, new).await? {
         found if found == guess => Ok(found),
-        found => swap_on(ep, addr, new, found, member, lock).await,
+        found => swap_on(ep, addr, new, found, member).await,
     }
 }
 
@@ -266,9 +261,8 @@ async fn swap_on<E: Endpoint>(
     new: u64,
     mut found: u64,
     member: &Member,
-    lock: GlobalAddr,
 ) -> Result<u64> {
-    let mut patience = Patience::new(WaitFor::new("the queue's tail", lock));
+    let mut patience = Patience::new(WaitFor::new("a queue's tail", addr));
     let mut pauses = Pauses::new(member.backoff());
     loop {
         patience.check(ep)?;
