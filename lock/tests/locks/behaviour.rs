@@ -6,7 +6,7 @@ use std::rc::Rc;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use dmtree_lock::{
-    AnyGuard, Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
+    AnyGuard, Backoff, Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
 };
 
 /// One lock and one page on node 0, and clients on given nodes.
@@ -20,18 +20,29 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str, handover: Option<u32>, clients: &[u16]) -> Self {
+        Self::swapping(name, handover, clients, SwapKind::Native, Backoff::None)
+    }
+
+    fn swapping(
+        name: &str,
+        handover: Option<u32>,
+        clients: &[u16],
+        swap: SwapKind,
+        backoff: Backoff,
+    ) -> Self {
         let clients: Vec<NodeId> = clients.iter().copied().map(NodeId).collect();
         let mut map = MemoryMap::new(clients.iter().map(|node| node.0).max().unwrap_or(0) + 1);
         let page = map.reserve(NodeId(0), MemoryKind::Host, 1024, 64);
         let options = LockOptions {
             slots: 1,
             sherman_handover: handover,
+            backoff,
             ..LockOptions::default()
         };
         let spec = name.parse().expect(name);
         let plan = LockPlan::reserve(spec, options, &mut map, &[NodeId(0)], &clients);
         let mut config = SimConfig::new(Profile::by_name("cx3-fdr").expect("a profile"));
-        config.swap = SwapKind::Native;
+        config.swap = swap;
         let sim = Sim::new(&config, &map).expect("memory");
         let monitor = Rc::new(Monitor::new(plan.table()));
         Self {
@@ -237,6 +248,29 @@ fn fair_locks_serve_both_cohorts_in_the_order_of_their_requests() {
         served.sort_unstable();
         assert_eq!(served, in_order, "{name}");
     }
+}
+
+#[test]
+fn a_swap_by_cas_collapses_when_all_begin_at_once_and_backoff_prevents_it() {
+    // 10 nodes of 12 clients, all from the first instant on: docs/locks.md.
+    let crowd: Vec<u16> = (0..10).flat_map(|node| [node; 12]).collect();
+    let grants = |swap, backoff| {
+        let mut bench = Bench::swapping("mcs", None, &crowd, swap, backoff);
+        bench.closed_loop(20_000_000, 100, DataPath::Loopback);
+        bench.grants().iter().sum::<u64>() as f64
+    };
+    let backoff = Backoff::Exponential {
+        min_ns: 2000,
+        max_ns: 64_000,
+    };
+    let native = grants(SwapKind::Native, Backoff::None);
+    let collapsed = grants(SwapKind::Cas, Backoff::None);
+    let paused = grants(SwapKind::Cas, backoff);
+    assert!(
+        collapsed < native / 2.0,
+        "{collapsed} grants, native {native}"
+    );
+    assert!(paused > native * 0.9, "{paused} grants, native {native}");
 }
 
 #[test]
