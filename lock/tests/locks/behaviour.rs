@@ -261,7 +261,7 @@ fn a_swap_by_cas_collapses_when_all_begin_at_once_and_backoff_prevents_it() {
     };
     let backoff = Backoff::Exponential {
         min_ns: 2000,
-        max_ns: 64_000,
+        max_ns: 256_000,
     };
     let native = grants(SwapKind::Native, Backoff::None);
     let collapsed = grants(SwapKind::Cas, Backoff::None);
@@ -270,7 +270,13 @@ fn a_swap_by_cas_collapses_when_all_begin_at_once_and_backoff_prevents_it() {
         collapsed < native / 2.0,
         "{collapsed} grants, native {native}"
     );
-    assert!(paused > native * 0.9, "{paused} grants, native {native}");
+    assert!(paused > native * 0.7, "{paused} grants, native {native}");
+    // Bounds that are short against what 120 attempts take of the atomic unit change nothing.
+    let hurried = Backoff::Exponential {
+        min_ns: 2000,
+        max_ns: 64_000,
+    };
+    assert!(grants(SwapKind::Cas, hurried) < native / 2.0);
 }
 
 #[test]

@@ -133,7 +133,7 @@ options! {
     #[arg(value_name = "KIND")]
     swap: Swap,
     /// Pauses between the attempts of a swap by CAS (all locks that queue) and of tas: none, or exp:MIN,MAX for random
-    /// ones up to a bound that doubles from MIN to MAX, for example exp:2us,64us
+    /// ones up to a bound that doubles from MIN to MAX, for example exp:2us,256us
     #[arg(value_name = "none|exp:MIN,MAX")]
     backoff: BackoffChoice,
     /// How clients on the memory server reach page data: cpu, loopback, both (a run of each)
