@@ -167,6 +167,22 @@ fn gets_and_updates_are_linearizable_with_farlock_g() {
     is_linearizable(LOCKS[3]);
 }
 
+#[test]
+fn gets_and_updates_are_linearizable_with_tas() {
+    is_linearizable(LOCKS[4]);
+}
+
+#[test]
+fn gets_and_updates_are_linearizable_with_ticket() {
+    is_linearizable(LOCKS[5]);
+}
+
+#[test]
+fn gets_and_updates_are_linearizable_with_mcs() {
+    is_linearizable("mcs");
+    is_linearizable(LOCKS[6]);
+}
+
 /// Reading leaves by CPU, a get sees values the key has had and never nothing; and it is linearizable on a fabric
 /// that is kinder than the contract.
 #[test]

@@ -55,6 +55,21 @@ fn inserts_are_linearizable_with_farlock() {
     is_linearizable(LOCKS[2]);
 }
 
+#[test]
+fn inserts_are_linearizable_with_tas() {
+    is_linearizable(LOCKS[4]);
+}
+
+#[test]
+fn inserts_are_linearizable_with_ticket() {
+    is_linearizable(LOCKS[5]);
+}
+
+#[test]
+fn inserts_are_linearizable_with_mcs() {
+    is_linearizable("mcs");
+}
+
 /// Reading leaves by CPU, a get sees values the key has had, or that it is absent before it has returned from
 /// being added; and it is linearizable on a fabric that is kinder than the contract.
 #[test]

@@ -29,6 +29,11 @@
 //! | holding | release | done (CAS of the tail won) or handing over |
 //! | handing over | `next` ≠ 0 and `next`'s `grant` is written | done |
 //!
+//! # Two ways to release
+//! A holder looks at `next` first, and sends the CAS of the tail only when nobody is linked there. The published code
+//! sends the CAS with every release (`alock:cas-release`, `alock:LOCAL,REMOTE:cas-release`): a remote holder's
+//! write-back then travels in one chain with it, and the hand-over waits for one more atomic.
+//!
 //! # Invariants
 //! 1. **No word is changed atomically by both a CPU and an RNIC.** Each cohort changes its own tail only;
 //!    `victim` is only ever stored.
@@ -66,8 +71,8 @@ use crate::member::{Member, sabotaged};
 use crate::monitor::Monitor;
 use crate::peterson::Peterson;
 use crate::queue::{Place, join};
-use crate::side::Steps;
-use crate::{Budgets, Cohort, LockProtocol, Result, WriteBack};
+use crate::side::{OfCohort, Steps};
+use crate::{Budgets, Cohort, LockProtocol, Release, Result, WriteBack};
 
 /// Bytes of one lock: a line.
 pub(crate) const LOCK_BYTES: u64 = 64;
@@ -89,6 +94,7 @@ pub struct Alock {
     member: Rc<Member>,
     pool: Pool,
     budgets: Budgets,
+    release: Release,
 }
 
 /// Holds a lock of [`Alock`].
@@ -113,6 +119,7 @@ impl Alock {
         client: ClientId,
         monitor: Option<Rc<Monitor>>,
         budgets: Budgets,
+        release: Release,
         descriptors: GlobalAddr,
         count: usize,
     ) -> Self {
@@ -120,6 +127,7 @@ impl Alock {
             member: Member::new(client, monitor),
             pool: Pool::new(client, descriptors, count),
             budgets,
+            release,
         }
     }
 
@@ -185,7 +193,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
             &mut self.pool,
             ep,
             lock,
-            tail(lock, cohort),
+            OfCohort(tail(lock, cohort)),
             [0, 0],
         )
         .await?;
@@ -224,8 +232,13 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
         let lock = held.lock();
         let cohort = Cohort::of(ep.node(), lock);
         let watch = self.member.watch(ep, lock);
-        // Acquire: the successor set its descriptor up before it linked itself.
-        let mut next = GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?);
+        let mut next = match self.release {
+            // Acquire: the successor set its descriptor up before it linked itself.
+            Release::Look => {
+                GlobalAddr::from_bits(ep.load(me.word(NEXT), Ordering::Acquire).await?)
+            }
+            Release::Cas => GlobalAddr::NULL,
+        };
         let late = sabotaged!(self.member, AlockHandoverBeforeWriteBack) && !next.is_null();
         if next.is_null() {
             watch.released()?;
@@ -238,7 +251,7 @@ impl<E: Endpoint> LockProtocol<E> for Alock {
             steps.run().await?;
             let found = steps.value(found);
             drop(steps);
-            if found == me.to_bits() {
+            if found == me.to_bits() || sabotaged!(self.member, NoWaitForSuccessor) {
                 // Invariant 7: nobody ever learnt of it.
                 return self.retire(ep, held, me);
             }

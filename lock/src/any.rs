@@ -3,11 +3,12 @@
 use dmtree_cluster::{Endpoint, GlobalAddr};
 
 use crate::alock::{Alock, AlockGuard};
+use crate::classic::{Classic, ClassicGuard};
 use crate::farlock::{Farlock, FarlockGuard};
 use crate::farlock_g::{FarlockG, FarlockGGuard};
 use crate::member::Member;
 use crate::sherman::{Sherman, ShermanGuard};
-use crate::{Error, ErrorKind, LockProtocol, Result, WriteBack};
+use crate::{Backoff, Error, ErrorKind, LockProtocol, Result, WriteBack};
 
 /// One client's part of some lock.
 #[derive(Debug)]
@@ -21,6 +22,9 @@ pub enum AnyLock {
     Farlock(Farlock),
     /// FARLock with groups.
     FarlockG(FarlockG),
+    /// Test and set, ticket or MCS.
+    // One variant: a future for each of them here would cost all others instructions with every step.
+    Classic(Classic),
 }
 
 /// Holds a lock of [`AnyLock`].
@@ -36,6 +40,8 @@ pub enum AnyGuard {
     Farlock(FarlockGuard),
     /// Of FARLock with groups.
     FarlockG(FarlockGGuard),
+    /// Of test and set, ticket or MCS.
+    Classic(ClassicGuard),
 }
 
 impl AnyGuard {
@@ -46,6 +52,7 @@ impl AnyGuard {
             AnyGuard::Alock(guard) => guard.lock(),
             AnyGuard::Farlock(guard) => guard.lock(),
             AnyGuard::FarlockG(guard) => guard.lock(),
+            AnyGuard::Classic(guard) => guard.lock(),
         }
     }
 }
@@ -57,6 +64,7 @@ impl AnyLock {
             AnyLock::Alock(lock) => lock.member(),
             AnyLock::Farlock(lock) => lock.member(),
             AnyLock::FarlockG(lock) => lock.member(),
+            AnyLock::Classic(lock) => lock.member(),
         }
     }
 
@@ -64,6 +72,11 @@ impl AnyLock {
     /// of it was dropped; for a driver to look at in the end.
     pub fn poisoned(&self) -> Option<Error> {
         self.member().poisoned()
+    }
+
+    /// Lets the client pause so between attempts; before its first acquire.
+    pub(crate) fn back_off(&self, backoff: Backoff) {
+        self.member().back_off(backoff);
     }
 
     /// Makes the protocol commit `fault` from now on.
@@ -83,6 +96,7 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
             AnyLock::Alock(protocol) => AnyGuard::Alock(protocol.acquire(ep, lock).await?),
             AnyLock::Farlock(protocol) => AnyGuard::Farlock(protocol.acquire(ep, lock).await?),
             AnyLock::FarlockG(protocol) => AnyGuard::FarlockG(protocol.acquire(ep, lock).await?),
+            AnyLock::Classic(protocol) => AnyGuard::Classic(protocol.acquire(ep, lock).await?),
         })
     }
 
@@ -92,6 +106,7 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
             AnyLock::Alock(protocol) => protocol.hint(ep, lock),
             AnyLock::Farlock(protocol) => protocol.hint(ep, lock),
             AnyLock::FarlockG(protocol) => protocol.hint(ep, lock),
+            AnyLock::Classic(protocol) => protocol.hint(ep, lock),
         }
     }
 
@@ -107,6 +122,9 @@ impl<E: Endpoint> LockProtocol<E> for AnyLock {
                 protocol.release(ep, guard, write_back).await
             }
             (AnyLock::FarlockG(protocol), AnyGuard::FarlockG(guard)) => {
+                protocol.release(ep, guard, write_back).await
+            }
+            (AnyLock::Classic(protocol), AnyGuard::Classic(guard)) => {
                 protocol.release(ep, guard, write_back).await
             }
             (protocol, guard) => {

@@ -93,7 +93,7 @@ use crate::member::{Member, sabotaged};
 use crate::monitor::Monitor;
 use crate::peterson::Peterson;
 use crate::queue::{Place, join};
-use crate::side::{Steps, wait};
+use crate::side::{OfCohort, Steps, wait};
 use crate::{Cohort, LockProtocol, Result, WriteBack};
 
 /// Bytes of one lock: a line.
@@ -178,7 +178,7 @@ impl Farlock {
 
     /// Joins the queue of the client's cohort.
     pub(crate) async fn join<E: Endpoint>(&mut self, ep: &E, lock: GlobalAddr) -> Result<Place> {
-        let tail = tail(lock, Cohort::of(ep.node(), lock));
+        let tail = OfCohort(tail(lock, Cohort::of(ep.node(), lock)));
         let initial = [0, 0, INVALID, 0, 0, 0];
         join(&self.member, &mut self.pool, ep, lock, tail, initial).await
     }

@@ -38,6 +38,20 @@ pub enum Fault {
     AlockNoVictimRecheck,
     /// ALock hands over before its write-back has completed.
     AlockHandoverBeforeWriteBack,
+    /// ALock or MCS whose CAS of the tail has failed goes without waiting for who joined to link itself.
+    NoWaitForSuccessor,
+    /// MCS writes the tail to 0 when `next` is not set, whoever may have joined since.
+    McsFreesUnseen,
+    /// MCS hands over to who is last in the queue instead of who is next.
+    McsHandsToTheTail,
+    /// MCS hands over before its write-back has completed.
+    McsHandoverBeforeWriteBack,
+    /// The ticket lock draws by READ and WRITE, so that an increment can get lost.
+    TicketLostIncrement,
+    /// The ticket lock serves the next one before it writes back.
+    TicketServesBeforeWriteBack,
+    /// The test-and-set lock frees its word before it writes back.
+    TasFreesBeforeWriteBack,
     /// Sherman hands over before its write-back has completed.
     ShermanHandoverBeforeWriteBack,
     /// Sherman frees a lock in device memory before the write-back is visible to the lock node's CPU.

@@ -7,6 +7,9 @@
 //! | lock | local clients | remote clients | order |
 //! |---|---|---|---|
 //! | [`sherman`] | CAS through their own RNIC (loopback) | CAS | FIFO within a compute server, none between |
+//! | [`tas`] | CAS through their own RNIC | CAS | none |
+//! | [`ticket`] | FAA and READ through their own RNIC | FAA, READ | FIFO over both cohorts |
+//! | [`mcs`] | RDMA through their own RNIC | RDMA | FIFO over both cohorts |
 //! | [`alock`] | CPU | RDMA | FIFO within a cohort, cohorts alternate after a budget |
 //! | [`farlock`] | CPU | RDMA | FIFO by ticket over both cohorts |
 //! | [`farlock_g`] | CPU | RDMA | the same, with a ticket for a group of neighbours in a cohort's queue |
@@ -50,6 +53,8 @@
 
 pub mod alock;
 mod any;
+mod backoff;
+mod classic;
 mod cohort;
 pub mod cpu;
 mod descriptor;
@@ -59,19 +64,25 @@ pub mod farlock_g;
 #[cfg(any(test, feature = "faults"))]
 mod fault;
 mod held;
+pub mod mcs;
 mod member;
 mod monitor;
 mod peterson;
 mod plan;
 mod protocol;
 mod queue;
+mod release;
 pub mod sherman;
 mod side;
 mod spec;
 mod step;
 mod table;
+pub mod tas;
+pub mod ticket;
 
 pub use any::{AnyGuard, AnyLock};
+pub use backoff::Backoff;
+pub use classic::{Classic, ClassicGuard};
 pub use cohort::Cohort;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(any(test, feature = "faults"))]
@@ -80,5 +91,6 @@ pub use fault::Fault;
 pub use monitor::{LockCounters, Monitor, Violation};
 pub use plan::{DEFAULT_DESCRIPTORS, LockOptions, LockPlan};
 pub use protocol::{DataPath, LockLayout, LockProtocol, WriteBack};
+pub use release::Release;
 pub use spec::{Budgets, LockSpec, Param, ParseLockError};
 pub use table::{DEFAULT_SLOTS, LockTable};

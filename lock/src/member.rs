@@ -1,4 +1,4 @@
-//! [`Member`]: what a lock client is apart from its protocol: its number, its monitor, its poison.
+//! [`Member`]: what a lock client is apart from its protocol: its number, its monitor, its backoff, its poison.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, Mark};
 
 use crate::monitor::Moment;
-use crate::{Cohort, Error, ErrorKind, Monitor, Result};
+use crate::{Backoff, Cohort, Error, ErrorKind, Monitor, Result};
 
 /// A client of a lock, shared by its protocol and its guards.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Member {
     client: ClientId,
     monitor: Option<Rc<Monitor>>,
     poison: Cell<Option<(&'static str, GlobalAddr)>>,
+    /// Told once, before the first acquire.
+    backoff: Cell<Backoff>,
     #[cfg(any(test, feature = "faults"))]
     pub(crate) fault: Cell<Option<crate::Fault>>,
 }
@@ -36,6 +38,7 @@ impl Member {
             client,
             monitor,
             poison: Cell::new(None),
+            backoff: Cell::new(Backoff::None),
             #[cfg(any(test, feature = "faults"))]
             fault: Cell::new(None),
         })
@@ -43,6 +46,16 @@ impl Member {
 
     pub(crate) fn client(&self) -> ClientId {
         self.client
+    }
+
+    /// Lets the client pause so between attempts.
+    pub(crate) fn back_off(&self, backoff: Backoff) {
+        self.backoff.set(backoff);
+    }
+
+    /// How the client pauses between attempts.
+    pub(crate) fn backoff(&self) -> Backoff {
+        self.backoff.get()
     }
 
     /// [`ErrorKind::Poisoned`] once something of this client was dropped or failed half-way; the first of it stays.

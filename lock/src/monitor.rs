@@ -335,6 +335,23 @@ impl Monitor {
         })
     }
 
+    /// The client has drawn `ticket` with an atomic: others may have drawn later ones and know it already.
+    pub(crate) fn ticket_drawn(&self, at: Moment, ticket: u64) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let request = state.requesting(at)?;
+        if let Some(other) = request.ticket.replace(ticket) {
+            return at.violation(TICKETS, || format!("drew ticket {ticket}, and has {other}"));
+        }
+        let served = state.lock(at.lock).served;
+        if ticket < served {
+            return at.violation(TICKETS, || {
+                format!("drew ticket {ticket}, and those below {served} are served")
+            });
+        }
+        state.taken_once(at, ticket)
+    }
+
     /// The client has taken `ticket`, and nobody of its cohort has been let on since.
     #[inline]
     pub(crate) fn ticket_taken(&self, at: Moment, cohort: Cohort, ticket: u64) -> Result<()> {

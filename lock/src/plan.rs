@@ -7,8 +7,11 @@ use dmtree_cluster::{ClientId, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use crate::alock::Alock;
 use crate::farlock::Farlock;
 use crate::farlock_g::FarlockG;
+use crate::mcs::Mcs;
 use crate::sherman::Sherman;
-use crate::{AnyLock, Budgets, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
+use crate::tas::Tas;
+use crate::ticket::Ticket;
+use crate::{AnyLock, Backoff, Budgets, Classic, DEFAULT_SLOTS, LockSpec, LockTable, Monitor};
 
 /// Descriptors a client: an operation of the tree holds one lock, a split few.
 pub const DEFAULT_DESCRIPTORS: usize = 8;
@@ -28,16 +31,20 @@ pub struct LockOptions {
     pub descriptors: usize,
     /// Where Sherman's lock words lie.
     pub sherman_memory: MemoryKind,
+    /// The pauses between the attempts of a swap that is a loop of CAS (`mcs`, `alock`, `farlock`, `farlock-g`) and
+    /// between those of `tas`.
+    pub backoff: Backoff,
 }
 
 impl Default for LockOptions {
-    /// [`DEFAULT_SLOTS`], hand-over limit 4, [`DEFAULT_DESCRIPTORS`], host memory.
+    /// [`DEFAULT_SLOTS`], hand-over limit 4, [`DEFAULT_DESCRIPTORS`], host memory, no backoff.
     fn default() -> Self {
         Self {
             slots: DEFAULT_SLOTS,
             sherman_handover: Some(DEFAULT_HANDOVER),
             descriptors: DEFAULT_DESCRIPTORS,
             sherman_memory: MemoryKind::Host,
+            backoff: Backoff::None,
         }
     }
 }
@@ -48,7 +55,7 @@ pub struct LockPlan {
     spec: LockSpec,
     options: LockOptions,
     table: Rc<LockTable>,
-    /// By client: its descriptors, or its compute server's ticket locks.
+    /// By client: its descriptors, or its compute server's ticket locks; null where the lock has neither.
     places: Vec<GlobalAddr>,
 }
 
@@ -84,7 +91,7 @@ impl LockPlan {
                 let tier = layout.tier_bytes * table.index_end() as u64;
                 let start = map.reserve(node, MemoryKind::Host, tier, layout.tier_bytes);
                 clients().for_each(|client| places[client] = start);
-            } else {
+            } else if layout.descriptor_bytes > 0 {
                 for client in clients() {
                     places[client] =
                         map.reserve(node, MemoryKind::Host, bytes, layout.descriptor_bytes);
@@ -130,7 +137,7 @@ impl LockPlan {
         {
             monitor.watch_descriptors(place, count);
         }
-        match self.spec {
+        let lock = match self.spec {
             LockSpec::Sherman => {
                 let handover = self.options.sherman_handover.unwrap_or(0);
                 AnyLock::Sherman(Sherman::new(
@@ -141,16 +148,24 @@ impl LockPlan {
                     handover,
                 ))
             }
-            LockSpec::Alock(budgets) => {
+            LockSpec::Tas => AnyLock::Classic(Classic::Tas(Tas::new(client, monitor))),
+            LockSpec::Ticket => AnyLock::Classic(Classic::Ticket(Ticket::new(client, monitor))),
+            LockSpec::Mcs(release) => {
+                let mcs = Mcs::new(client, monitor, release, place, count);
+                AnyLock::Classic(Classic::Mcs(mcs))
+            }
+            LockSpec::Alock(budgets, release) => {
                 let budgets = budgets.unwrap_or(Budgets::ALTERNATE);
-                AnyLock::Alock(Alock::new(client, monitor, budgets, place, count))
+                AnyLock::Alock(Alock::new(client, monitor, budgets, release, place, count))
             }
             LockSpec::Farlock => AnyLock::Farlock(Farlock::new(client, monitor, place, count)),
             LockSpec::FarlockG(budgets) => {
                 let budgets = budgets.unwrap_or(Budgets::GROUPS);
                 AnyLock::FarlockG(FarlockG::new(client, monitor, budgets, place, count))
             }
-        }
+        };
+        lock.back_off(self.options.backoff);
+        lock
     }
 }
 
@@ -194,6 +209,32 @@ mod tests {
             assert_eq!(
                 [bytes(0), bytes(1), bytes(2), bytes(3)],
                 [64 + 640 + 192, 64 + 2 * 192, 64 + 640, 64 + 192]
+            );
+        }
+    }
+
+    #[test]
+    fn mcs_has_descriptors_and_tas_and_ticket_have_the_table_alone() {
+        for (name, lock_bytes, descriptor_bytes) in
+            [("tas", 8, 0), ("ticket", 64, 0), ("mcs", 8, 64)]
+        {
+            let options = LockOptions {
+                slots: 16,
+                descriptors: 3,
+                ..LockOptions::default()
+            };
+            let (map, plan) = plan(name, options);
+            let bytes = |node| map.bytes(NodeId(node), MemoryKind::Host);
+            let (table, own) = (16 * lock_bytes, 3 * descriptor_bytes);
+            assert_eq!(
+                [bytes(0), bytes(1), bytes(2), bytes(3)],
+                [64 + table + own, 64 + 2 * own, 64 + table, 64 + own],
+                "{name}"
+            );
+            assert!(
+                plan.places
+                    .iter()
+                    .all(|place| place.is_null() == (own == 0))
             );
         }
     }

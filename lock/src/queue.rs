@@ -1,6 +1,7 @@
-//! Joining a queue of descriptors: what ALock, FARLock and FARLock-G do alike.
+//! Joining a queue of descriptors: what MCS, ALock, FARLock and FARLock-G do alike.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use dmtree_cluster::{Endpoint, GlobalAddr};
 
@@ -8,7 +9,7 @@ use crate::descriptor::Pool;
 use crate::held::Held;
 use crate::member::Member;
 use crate::monitor::Borrow;
-use crate::side::swap;
+use crate::side::{Tail, by_cpu, rnic_swap};
 use crate::{Cohort, Result};
 
 /// A place in a queue.
@@ -20,18 +21,17 @@ pub(crate) struct Place {
     pub(crate) ahead: Option<(GlobalAddr, Option<Borrow>)>,
 }
 
-/// Sets a descriptor of `pool` up as `initial` and puts it at the end of the queue whose tail is the word at
-/// `tail`.
+/// Sets a descriptor of `pool` up as `initial` and puts it at the end of the queue whose tail is `tail`.
 ///
 /// The descriptor is set up before the swap makes it known: by CPU the swap releases the stores before it, and
 /// CPU stores before a post precede that verb. Whoever learns its address from the tail writes after that.
 // By the number of words, each protocol has its own, which is compiled into its acquire.
-pub(crate) async fn join<E: Endpoint, const N: usize>(
+pub(crate) async fn join<E: Endpoint, T: Tail, const N: usize>(
     member: &Rc<Member>,
     pool: &mut Pool,
     ep: &E,
     lock: GlobalAddr,
-    tail: GlobalAddr,
+    tail: T,
     initial: [u64; N],
 ) -> Result<Place> {
     let watch = member.watch(ep, lock);
@@ -44,7 +44,14 @@ pub(crate) async fn join<E: Endpoint, const N: usize>(
         monitor.requested(at, Cohort::of(ep.node(), lock))?;
         monitor.linked(at, me)
     })?;
-    let found = GlobalAddr::from_bits(swap(ep, tail, me.to_bits()).await?);
+    // `SeqCst` on the CPU: what the joined queue's head does next must not pass it.
+    let (tail, new) = (tail.addr(), me.to_bits());
+    let found = if !T::SHARED && by_cpu(ep, tail) {
+        ep.swap(tail, new, Ordering::SeqCst).await?
+    } else {
+        rnic_swap(ep, tail, new, member).await?
+    };
+    let found = GlobalAddr::from_bits(found);
     let ahead = if found.is_null() {
         None
     } else {

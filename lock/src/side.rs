@@ -15,12 +15,14 @@ use std::sync::atomic::Ordering;
 
 use dmtree_cluster::{Chain, Endpoint, ErrorKind, GlobalAddr, PollBackoff, WaitFor};
 
+use crate::backoff::Pauses;
+use crate::member::Member;
 use crate::step::{Brought, InTurn, Step};
 use crate::{DataPath, Result, WriteBack};
 
 /// Whether the client reaches `addr` by CPU.
 #[inline]
-fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
+pub(crate) fn by_cpu<E: Endpoint>(ep: &E, addr: GlobalAddr) -> bool {
     addr.node() == ep.node() && !addr.is_device()
 }
 
@@ -197,13 +199,82 @@ impl<E: Endpoint> Drop for Steps<'_, E> {
     }
 }
 
-/// Swaps the word at `addr`: by CPU or through the RNIC, always the same way for one client. `SeqCst` on the
-/// CPU. Through an RNIC without swap it guesses null first: an uncontended queue is empty.
-pub(crate) async fn swap<E: Endpoint>(ep: &E, addr: GlobalAddr, new: u64) -> Result<u64> {
-    if by_cpu(ep, addr) {
-        Ok(ep.swap(addr, new, Ordering::SeqCst).await?)
-    } else {
-        Ok(ep.rdma_swap(addr, GlobalAddr::NULL.to_bits(), new).await?)
+/// The tail of a queue, by who joins it and hence how: no word is changed atomically by both a CPU and an RNIC.
+///
+/// Types, because a protocol has one kind: what is not its way is not compiled into it.
+pub(crate) trait Tail {
+    /// Whether everybody swaps it through the RNIC, also clients on its node.
+    const SHARED: bool;
+
+    /// Where it is.
+    fn addr(&self) -> GlobalAddr;
+}
+
+/// The tail of one cohort's queue: local clients swap it by CPU, remote ones through the RNIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfCohort(pub(crate) GlobalAddr);
+
+/// The tail of a queue for both cohorts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared(pub(crate) GlobalAddr);
+
+impl Tail for OfCohort {
+    const SHARED: bool = false;
+
+    #[inline(always)]
+    fn addr(&self) -> GlobalAddr {
+        self.0
+    }
+}
+
+impl Tail for Shared {
+    const SHARED: bool = true;
+
+    #[inline(always)]
+    fn addr(&self) -> GlobalAddr {
+        self.0
+    }
+}
+
+/// Swaps the word at `addr` through the RNIC. Without a native swap it is a loop of CAS, which guesses null first, as
+/// an uncontended queue is empty.
+pub(crate) async fn rnic_swap<E: Endpoint>(
+    ep: &E,
+    addr: GlobalAddr,
+    new: u64,
+    member: &Member,
+) -> Result<u64> {
+    let guess = GlobalAddr::NULL.to_bits();
+    if ep.capabilities().native_swap {
+        return Ok(ep.rdma_swap(addr, guess, new).await?);
+    }
+    match ep.rdma_cas(addr, guess, new).await? {
+        found if found == guess => Ok(found),
+        found => swap_on(ep, addr, new, found, member).await,
+    }
+}
+
+/// Goes on with the loop of CAS after an attempt that `found` something else, with the pauses of the member's backoff.
+async fn swap_on<E: Endpoint>(
+    ep: &E,
+    addr: GlobalAddr,
+    new: u64,
+    mut found: u64,
+    member: &Member,
+) -> Result<u64> {
+    let mut patience = Patience::new(WaitFor::new("a queue's tail", addr));
+    let mut pauses = Pauses::new(member.backoff());
+    loop {
+        patience.check(ep)?;
+        let mut expected = found;
+        if pauses.pass(ep).await {
+            // What was found is old by now; a READ brings what is there without loading the atomic unit.
+            expected = ep.read_u64(addr).await?;
+        }
+        found = ep.rdma_cas(addr, expected, new).await?;
+        if found == expected {
+            return Ok(found);
+        }
     }
 }
 

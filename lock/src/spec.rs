@@ -9,7 +9,9 @@ use dmtree_cluster::MemoryKind;
 
 use crate::cpu::TicketLock;
 use crate::descriptor::DESCRIPTOR_BYTES;
-use crate::{Cohort, LockLayout, LockOptions, alock, farlock, sherman};
+use crate::{
+    Backoff, Cohort, LockLayout, LockOptions, Release, alock, farlock, mcs, sherman, tas, ticket,
+};
 
 /// How many grants in a row each cohort may have while others have asked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,8 +49,14 @@ impl Budgets {
 pub enum LockSpec {
     /// `sherman`.
     Sherman,
-    /// `alock` (the same as `alock:1,1`) or `alock:LOCAL,REMOTE`.
-    Alock(Option<Budgets>),
+    /// `tas`.
+    Tas,
+    /// `ticket`.
+    Ticket,
+    /// `mcs`, or `mcs:cas-release`.
+    Mcs(Release),
+    /// `alock` (the same as `alock:1,1`) or `alock:LOCAL,REMOTE`, each also with `:cas-release` behind it.
+    Alock(Option<Budgets>, Release),
     /// `farlock`.
     Farlock,
     /// `farlock-g` (the same as `farlock-g:5,1`) or `farlock-g:LOCAL,REMOTE`: the most members of a group.
@@ -79,8 +87,14 @@ impl LockSpec {
     /// How locks are written.
     pub const FORMS: &'static [&'static str] = &[
         "sherman",
+        "tas",
+        "ticket",
+        "mcs",
+        "mcs:cas-release",
         "alock",
         "alock:LOCAL,REMOTE",
+        "alock:cas-release",
+        "alock:LOCAL,REMOTE:cas-release",
         "farlock",
         "farlock-g",
         "farlock-g:LOCAL,REMOTE",
@@ -89,9 +103,33 @@ impl LockSpec {
     /// The budgets of an ALock or a FARLock-G; none for other locks.
     pub fn budgets(self) -> Option<Budgets> {
         match self {
-            LockSpec::Alock(budgets) => Some(budgets.unwrap_or(Budgets::ALTERNATE)),
+            LockSpec::Alock(budgets, _) => Some(budgets.unwrap_or(Budgets::ALTERNATE)),
             LockSpec::FarlockG(budgets) => Some(budgets.unwrap_or(Budgets::GROUPS)),
-            LockSpec::Sherman | LockSpec::Farlock => None,
+            LockSpec::Sherman
+            | LockSpec::Tas
+            | LockSpec::Ticket
+            | LockSpec::Mcs(_)
+            | LockSpec::Farlock => None,
+        }
+    }
+
+    /// What a release of an MCS or an ALock does first; none for other locks.
+    pub fn release(self) -> Option<Release> {
+        match self {
+            LockSpec::Mcs(release) | LockSpec::Alock(_, release) => Some(release),
+            _ => None,
+        }
+    }
+
+    /// Whether a CAS of it is tried again and again, so that [`LockOptions::backoff`] is for it.
+    fn backs_off(self) -> bool {
+        match self {
+            LockSpec::Tas
+            | LockSpec::Mcs(_)
+            | LockSpec::Alock(..)
+            | LockSpec::Farlock
+            | LockSpec::FarlockG(_) => true,
+            LockSpec::Sherman | LockSpec::Ticket => false,
         }
     }
 
@@ -104,7 +142,13 @@ impl LockSpec {
                 descriptor_bytes: 0,
                 tier_bytes: TicketLock::BYTES,
             },
-            LockSpec::Alock(_) => LockLayout {
+            LockSpec::Tas => words_alone(tas::LOCK_BYTES),
+            LockSpec::Ticket => words_alone(ticket::LOCK_BYTES),
+            LockSpec::Mcs(_) => LockLayout {
+                descriptor_bytes: DESCRIPTOR_BYTES,
+                ..words_alone(mcs::LOCK_BYTES)
+            },
+            LockSpec::Alock(..) => LockLayout {
                 lock_bytes: alock::LOCK_BYTES,
                 memory: MemoryKind::Host,
                 descriptor_bytes: DESCRIPTOR_BYTES,
@@ -136,13 +180,29 @@ impl LockSpec {
                 };
                 params.insert("memory", Param::Name(memory));
             }
-            LockSpec::Alock(_) | LockSpec::Farlock | LockSpec::FarlockG(_) => {
+            LockSpec::Tas | LockSpec::Ticket => {}
+            LockSpec::Mcs(_) | LockSpec::Alock(..) | LockSpec::Farlock | LockSpec::FarlockG(_) => {
                 params.insert("descriptors", Param::Number(options.descriptors as u64));
             }
         }
         if let Some(budgets) = self.budgets() {
             params.insert("local_budget", Param::Number(budgets.of(Cohort::Local)));
             params.insert("remote_budget", Param::Number(budgets.of(Cohort::Remote)));
+        }
+        if let Some(release) = self.release() {
+            params.insert("release", Param::Name(release.name()));
+        }
+        if self.backs_off() {
+            match options.backoff {
+                Backoff::None => {
+                    params.insert("backoff", Param::Name("none"));
+                }
+                Backoff::Exponential { min_ns, max_ns } => {
+                    params.insert("backoff", Param::Name("exp"));
+                    params.insert("backoff_min_ns", Param::Number(min_ns));
+                    params.insert("backoff_max_ns", Param::Number(max_ns));
+                }
+            }
         }
         params
     }
@@ -166,6 +226,45 @@ impl LockSpec {
             }
         }
         names.iter().map(|name| name.parse()).collect()
+    }
+}
+
+/// Of a lock that is words in host memory.
+fn words_alone(lock_bytes: u64) -> LockLayout {
+    LockLayout {
+        lock_bytes,
+        memory: MemoryKind::Host,
+        descriptor_bytes: 0,
+        tier_bytes: 0,
+    }
+}
+
+fn parse_release(lock: &str, text: &str) -> Result<Release, String> {
+    if text == Release::CAS {
+        return Ok(Release::Cas);
+    }
+    let name = Release::CAS;
+    Err(format!(
+        "{text:?} is no way to release; behind {lock} may stand :{name}, for a CAS with every release"
+    ))
+}
+
+/// What stands behind `alock:`: budgets, a way to release, or both.
+fn parse_alock(lock: &str, text: &str) -> Result<LockSpec, String> {
+    let (budgets, release) = match text.split_once(':') {
+        Some((budgets, release)) => (budgets, parse_release("the budgets", release)?),
+        None if text == Release::CAS => return Ok(LockSpec::Alock(None, Release::Cas)),
+        None => (text, Release::Look),
+    };
+    match parse_budgets(&format!("{lock}:20,5"), budgets) {
+        Ok(budgets) => Ok(LockSpec::Alock(Some(budgets), release)),
+        Err(why) if text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            let name = Release::CAS;
+            Err(format!(
+                "{why}; {name} stands alone, as in {lock}:{name}, or behind budgets, as in {lock}:20,5:{name}"
+            ))
+        }
+        Err(why) => Err(why),
     }
 }
 
@@ -207,15 +306,19 @@ impl FromStr for LockSpec {
         match (lock, parameters) {
             ("sherman", None) => Ok(LockSpec::Sherman),
             ("farlock", None) => Ok(LockSpec::Farlock),
-            ("alock", None) => Ok(LockSpec::Alock(None)),
+            ("tas", None) => Ok(LockSpec::Tas),
+            ("ticket", None) => Ok(LockSpec::Ticket),
+            ("mcs", None) => Ok(LockSpec::Mcs(Release::Look)),
+            ("alock", None) => Ok(LockSpec::Alock(None, Release::Look)),
             ("farlock-g", None) => Ok(LockSpec::FarlockG(None)),
-            ("alock", Some(text)) => parse_budgets("alock:20,5", text)
-                .map(|budgets| LockSpec::Alock(Some(budgets)))
-                .map_err(fail),
+            ("mcs", Some(text)) => parse_release(lock, text).map(LockSpec::Mcs).map_err(fail),
+            ("alock", Some(text)) => parse_alock(lock, text).map_err(fail),
             ("farlock-g", Some(text)) => parse_budgets("farlock-g:5,1", text)
                 .map(|budgets| LockSpec::FarlockG(Some(budgets)))
                 .map_err(fail),
-            ("sherman" | "farlock", Some(_)) => Err(fail(format!("{lock} takes no parameters"))),
+            ("sherman" | "tas" | "ticket" | "farlock", Some(_)) => {
+                Err(fail(format!("{lock} takes no parameters")))
+            }
             _ => Err(fail("it does not exist".to_owned())),
         }
     }
@@ -225,8 +328,13 @@ impl fmt::Display for LockSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockSpec::Sherman => f.write_str("sherman"),
-            LockSpec::Alock(None) => f.write_str("alock"),
-            LockSpec::Alock(Some(Budgets { local, remote })) => write!(f, "alock:{local},{remote}"),
+            LockSpec::Tas => f.write_str("tas"),
+            LockSpec::Ticket => f.write_str("ticket"),
+            LockSpec::Mcs(release) => write!(f, "mcs{}", release.suffix()),
+            LockSpec::Alock(None, release) => write!(f, "alock{}", release.suffix()),
+            LockSpec::Alock(Some(Budgets { local, remote }), release) => {
+                write!(f, "alock:{local},{remote}{}", release.suffix())
+            }
             LockSpec::Farlock => f.write_str("farlock"),
             LockSpec::FarlockG(None) => f.write_str("farlock-g"),
             LockSpec::FarlockG(Some(Budgets { local, remote })) => {
@@ -255,6 +363,12 @@ mod tests {
             "alock",
             "alock:1,1",
             "alock:20,5",
+            "alock:cas-release",
+            "alock:20,5:cas-release",
+            "tas",
+            "ticket",
+            "mcs",
+            "mcs:cas-release",
             "farlock",
             "farlock-g",
             "farlock-g:5,1",
@@ -265,7 +379,17 @@ mod tests {
         }
         assert_eq!(
             "alock:20,5".parse(),
-            Ok(LockSpec::Alock(Some(budgets(20, 5))))
+            Ok(LockSpec::Alock(Some(budgets(20, 5)), Release::Look))
+        );
+        assert_eq!(
+            "alock:20,5:cas-release".parse(),
+            Ok(LockSpec::Alock(Some(budgets(20, 5)), Release::Cas))
+        );
+        assert_eq!(
+            "alock:cas-release"
+                .parse::<LockSpec>()
+                .map(LockSpec::budgets),
+            Ok(Some(budgets(1, 1)))
         );
         assert_eq!(
             "alock".parse::<LockSpec>().map(LockSpec::budgets),
@@ -299,6 +423,21 @@ mod tests {
             ("alock:5, 5", "the remote budget \" 5\""),
             ("alock:1,2,3", "the remote budget \"2,3\""),
             ("alock:4294967296,1", "the local budget \"4294967296\""),
+            ("alock:cas", "alock:20,5:cas-release"),
+            ("alock:cas-release:20,5", "is no way to release"),
+            ("alock:20,5:cas", "may stand :cas-release"),
+            ("alock:20,5:", "may stand :cas-release"),
+            ("alock:20:cas-release", "one budget"),
+            ("alock:cas-release,5", "alock:20,5:cas-release"),
+            ("mcs:", "behind mcs may stand :cas-release"),
+            ("mcs:5,1", "behind mcs may stand :cas-release"),
+            ("mcs:cas", "behind mcs may stand :cas-release"),
+            (
+                "farlock-g:5,1:cas-release",
+                "the remote budget \"1:cas-release\"",
+            ),
+            ("tas:2", "tas takes no parameters"),
+            ("ticket:2", "ticket takes no parameters"),
             ("farlock:5,1", "takes no parameters"),
             ("farlock-g:", "as in farlock-g:"),
             ("farlock-g:5", "as in farlock-g:5,1"),
@@ -323,8 +462,10 @@ mod tests {
 
     #[test]
     fn lists_keep_budgets_with_their_lock() {
-        let list = LockSpec::parse_list("sherman,alock:20,5,farlock,farlock-g:5,1,alock,farlock-g")
-            .expect("a list");
+        let list = LockSpec::parse_list(
+            "sherman,alock:20,5,farlock,farlock-g:5,1,alock,farlock-g,tas,alock:3,2:cas-release,mcs:cas-release,ticket",
+        )
+        .expect("a list");
         assert_eq!(
             list.iter().map(ToString::to_string).collect::<Vec<_>>(),
             [
@@ -333,12 +474,17 @@ mod tests {
                 "farlock",
                 "farlock-g:5,1",
                 "alock",
-                "farlock-g"
+                "farlock-g",
+                "tas",
+                "alock:3,2:cas-release",
+                "mcs:cas-release",
+                "ticket",
             ]
         );
         assert!(LockSpec::parse_list("sherman,,farlock").is_err());
         assert!(LockSpec::parse_list("sherman,5").is_err());
         assert!(LockSpec::parse_list("alock:1").is_err());
+        assert!(LockSpec::parse_list("mcs:cas-release,5").is_err());
     }
 
     #[test]
@@ -363,6 +509,8 @@ mod tests {
                 ("descriptors", Param::Number(8)),
                 ("local_budget", Param::Number(20)),
                 ("remote_budget", Param::Number(5)),
+                ("release", Param::Name("look")),
+                ("backoff", Param::Name("none")),
             ])
         );
         assert_eq!(
@@ -372,6 +520,7 @@ mod tests {
                 ("descriptors", Param::Number(8)),
                 ("local_budget", Param::Number(5)),
                 ("remote_budget", Param::Number(1)),
+                ("backoff", Param::Name("none")),
             ])
         );
         assert_eq!(
@@ -379,7 +528,38 @@ mod tests {
             BTreeMap::from([
                 ("slots", Param::Number(16)),
                 ("descriptors", Param::Number(8)),
+                ("backoff", Param::Name("none")),
             ])
         );
+        assert_eq!(
+            params("ticket"),
+            BTreeMap::from([("slots", Param::Number(16))])
+        );
+        let options = LockOptions {
+            backoff: Backoff::Exponential {
+                min_ns: 1000,
+                max_ns: 64_000,
+            },
+            ..options
+        };
+        let params = |name: &str| name.parse::<LockSpec>().expect(name).params(&options);
+        let backoff = [
+            ("backoff", Param::Name("exp")),
+            ("backoff_min_ns", Param::Number(1000)),
+            ("backoff_max_ns", Param::Number(64_000)),
+        ];
+        let with = |more: &[(&'static str, Param)]| {
+            BTreeMap::from_iter(more.iter().chain(&backoff).cloned())
+        };
+        assert_eq!(params("tas"), with(&[("slots", Param::Number(16))]));
+        assert_eq!(
+            params("mcs:cas-release"),
+            with(&[
+                ("slots", Param::Number(16)),
+                ("descriptors", Param::Number(8)),
+                ("release", Param::Name("cas")),
+            ])
+        );
+        assert!(!params("sherman").contains_key("backoff"));
     }
 }

@@ -355,6 +355,7 @@ pub(crate) fn lock_options(settings: &Settings, spec: &RunSpec) -> LockOptions {
         // From 65,535 on, sherman's lock knows no limit.
         sherman_handover: Some(settings.handover_limit.0.unwrap_or(u32::MAX)),
         sherman_memory: settings.lock_memory,
+        backoff: settings.backoff,
         ..LockOptions::default()
     }
 }

@@ -41,7 +41,9 @@ fn refused(args: &[&str], words: &[&str]) {
 fn unknown_names_are_told_what_exists() {
     refused(
         &["bench", "--lock", "spin"],
-        &["--lock", "spin", "sherman", "alock", "farlock"],
+        &[
+            "--lock", "spin", "sherman", "tas", "ticket", "mcs", "alock", "farlock",
+        ],
     );
     refused(&["bench", "--lock", "sherman,"], &["--lock", "farlock"]);
     refused(

@@ -126,7 +126,15 @@ fn an_empty_index_cache_is_filled_on_the_way() {
 #[test]
 fn a_wait_beyond_its_limit_ends_the_run_and_says_who_and_what() {
     let directory = tempfile::tempdir().unwrap();
-    for lock in ["sherman", "farlock", "farlock-g", "alock"] {
+    for lock in [
+        "sherman",
+        "tas",
+        "ticket",
+        "mcs",
+        "farlock",
+        "farlock-g",
+        "alock",
+    ] {
         let args = [
             &[
                 "bench",

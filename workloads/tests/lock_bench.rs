@@ -22,7 +22,7 @@ const SMALL: [&str; 9] = [
     "1ms",
 ];
 
-const LOCKS: &str = "sherman,alock,alock:20,5,farlock,farlock-g";
+const LOCKS: &str = "sherman,tas,ticket,mcs,mcs:cas-release,alock,alock:20,5,farlock,farlock-g";
 
 /// The JSON of a run with these flags, which must go well.
 #[track_caller]
@@ -44,7 +44,7 @@ fn runs(report: &Value) -> Vec<Value> {
 #[test]
 fn every_lock_is_measured_at_every_number_of_locks() {
     let rows = small(&["--lock", LOCKS, "--lock-count", "1,10"]);
-    assert_eq!(rows.len(), 5 * 2 * 3);
+    assert_eq!(rows.len(), 9 * 2 * 3);
     for row in &rows {
         let grants = row["fairness"]["grants"].as_u64().unwrap();
         assert_eq!(

@@ -250,6 +250,9 @@ fn a_whole_run_is_traced_verb_by_verb() {
                 "10",
             ],
         ),
+        ("tas", &["--lock-count", "3", "--backoff", "exp:1us,8us"]),
+        ("ticket", &["--data-path", "cpu", "--lock-count", "3"]),
+        ("mcs", &["--data-path", "cpu", "--lock-count", "3"]),
         (
             "farlock",
             &["--data-path", "cpu", "--distribution", "zipf:0.99"],

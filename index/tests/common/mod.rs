@@ -13,7 +13,15 @@ use dmtree_index::{
 };
 use dmtree_lock::{AnyLock, DataPath, LockOptions, LockPlan, Monitor};
 
-pub const LOCKS: [&str; 4] = ["sherman", "alock:20,5", "farlock", "farlock-g:3,2"];
+pub const LOCKS: [&str; 7] = [
+    "sherman",
+    "alock:20,5",
+    "farlock",
+    "farlock-g:3,2",
+    "tas",
+    "ticket",
+    "mcs:cas-release",
+];
 pub const PATHS: [DataPath; 2] = [DataPath::Cpu, DataPath::Loopback];
 
 pub type SimTree = Tree<SimEndpoint, AnyLock>;

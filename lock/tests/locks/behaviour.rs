@@ -6,7 +6,7 @@ use std::rc::Rc;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use dmtree_lock::{
-    AnyGuard, Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
+    AnyGuard, Backoff, Cohort, DataPath, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
 };
 
 /// One lock and one page on node 0, and clients on given nodes.
@@ -20,18 +20,29 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str, handover: Option<u32>, clients: &[u16]) -> Self {
+        Self::swapping(name, handover, clients, SwapKind::Native, Backoff::None)
+    }
+
+    fn swapping(
+        name: &str,
+        handover: Option<u32>,
+        clients: &[u16],
+        swap: SwapKind,
+        backoff: Backoff,
+    ) -> Self {
         let clients: Vec<NodeId> = clients.iter().copied().map(NodeId).collect();
         let mut map = MemoryMap::new(clients.iter().map(|node| node.0).max().unwrap_or(0) + 1);
         let page = map.reserve(NodeId(0), MemoryKind::Host, 1024, 64);
         let options = LockOptions {
             slots: 1,
             sherman_handover: handover,
+            backoff,
             ..LockOptions::default()
         };
         let spec = name.parse().expect(name);
         let plan = LockPlan::reserve(spec, options, &mut map, &[NodeId(0)], &clients);
         let mut config = SimConfig::new(Profile::by_name("cx3-fdr").expect("a profile"));
-        config.swap = SwapKind::Native;
+        config.swap = swap;
         let sim = Sim::new(&config, &map).expect("memory");
         let monitor = Rc::new(Monitor::new(plan.table()));
         Self {
@@ -121,6 +132,20 @@ fn uncontended_costs_are_those_of_the_protocols() {
     assert_eq!(verbs_alone("alock", 1, cpu), 5);
     assert_eq!(verbs_alone("alock", 0, loopback), 1);
     assert_eq!(verbs_alone("alock", 0, cpu), 0);
+    // Swap; WRITE page, CAS tail; with nobody there the two ways to release are one.
+    for name in ["mcs", "mcs:cas-release"] {
+        assert_eq!(verbs_alone(name, 1, cpu), 3);
+        assert_eq!(verbs_alone(name, 0, loopback), 3);
+        assert_eq!(verbs_alone(name, 0, cpu), 2);
+    }
+    // CAS; WRITE page, WRITE 0.
+    assert_eq!(verbs_alone("tas", 1, cpu), 3);
+    assert_eq!(verbs_alone("tas", 0, loopback), 3);
+    assert_eq!(verbs_alone("tas", 0, cpu), 2);
+    // FAA; READ; WRITE page, FAA.
+    assert_eq!(verbs_alone("ticket", 1, cpu), 4);
+    assert_eq!(verbs_alone("ticket", 0, loopback), 4);
+    assert_eq!(verbs_alone("ticket", 0, cpu), 3);
     // Swap; WRITE flag and victim, READ; FAA, WRITE flag; READ owner; WRITE page, WRITE owner, CAS tail.
     assert_eq!(verbs_alone("farlock", 1, cpu), 9);
     assert_eq!(verbs_alone("farlock", 0, loopback), 1);
@@ -181,11 +206,11 @@ fn sherman_hands_over_within_a_compute_server_up_to_its_limit() {
     }
 }
 
-#[test]
-fn farlock_serves_the_cohorts_in_the_order_of_their_requests() {
-    // Requests 20 us apart, longer than a remote one needs for its ticket, while client 0 holds the lock.
+/// Requests 20 us apart, longer than a remote one needs to join, while client 0 holds the lock: in which order clients
+/// on nodes 0 to 2 are served.
+fn order_of_grants(name: &str) -> Vec<usize> {
     let order = [0, 1, 0, 0, 2, 0, 1, 2, 2, 0];
-    let mut bench = Bench::new("farlock", None, &order);
+    let mut bench = Bench::new(name, None, &order);
     let served = Rc::new(RefCell::new(Vec::new()));
     let waited = Rc::new(Cell::new(0));
     for (number, node) in bench.clients.clone().into_iter().enumerate() {
@@ -206,8 +231,75 @@ fn farlock_serves_the_cohorts_in_the_order_of_their_requests() {
         });
     }
     bench.sim.run().expect("everybody ends");
-    assert_eq!(*served.borrow(), (0..order.len()).collect::<Vec<_>>());
     assert!(waited.get() > 300_000);
+    served.take()
+}
+
+#[test]
+fn fair_locks_serve_both_cohorts_in_the_order_of_their_requests() {
+    let in_order: Vec<usize> = (0..10).collect();
+    for name in ["ticket", "mcs", "mcs:cas-release", "farlock", "farlock-g"] {
+        assert_eq!(order_of_grants(name), in_order, "{name}");
+    }
+    // The others overtake, and everybody is served once all the same.
+    for name in ["tas", "alock"] {
+        let mut served = order_of_grants(name);
+        assert_ne!(served, in_order, "{name}");
+        served.sort_unstable();
+        assert_eq!(served, in_order, "{name}");
+    }
+}
+
+#[test]
+fn a_swap_by_cas_collapses_when_all_begin_at_once_and_backoff_prevents_it() {
+    // 10 nodes of 12 clients, all from the first instant on: docs/locks.md.
+    let crowd: Vec<u16> = (0..10).flat_map(|node| [node; 12]).collect();
+    let grants = |swap, backoff| {
+        let mut bench = Bench::swapping("mcs", None, &crowd, swap, backoff);
+        bench.closed_loop(20_000_000, 100, DataPath::Loopback);
+        bench.grants().iter().sum::<u64>() as f64
+    };
+    let backoff = Backoff::Exponential {
+        min_ns: 2000,
+        max_ns: 256_000,
+    };
+    let native = grants(SwapKind::Native, Backoff::None);
+    let collapsed = grants(SwapKind::Cas, Backoff::None);
+    let paused = grants(SwapKind::Cas, backoff);
+    assert!(
+        collapsed < native / 2.0,
+        "{collapsed} grants, native {native}"
+    );
+    assert!(paused > native * 0.7, "{paused} grants, native {native}");
+    // Bounds that are short against what 120 attempts take of the atomic unit change nothing.
+    let hurried = Backoff::Exponential {
+        min_ns: 2000,
+        max_ns: 64_000,
+    };
+    assert!(grants(SwapKind::Cas, hurried) < native / 2.0);
+}
+
+#[test]
+fn a_cas_with_every_release_costs_an_atomic_in_a_crowd_and_none_alone() {
+    // Native swaps: MCS joins with a swap and a WRITE, hands over with a WRITE, and writes back with another one, behind
+    // which goes the READ that shows it to the CPU or, with a CAS at every release, that CAS.
+    let verbs_a_grant = |name: &str, path| {
+        let mut bench = Bench::new(name, None, &[1, 1, 1, 2, 2, 2]);
+        bench.closed_loop(2_000_000, 1000, path);
+        bench.sim.stats().verbs as f64 / bench.grants()[1] as f64
+    };
+    for (name, path, expected) in [
+        ("mcs", DataPath::Loopback, 4.0),
+        ("mcs", DataPath::Cpu, 5.0),
+        ("mcs:cas-release", DataPath::Loopback, 5.0),
+        ("mcs:cas-release", DataPath::Cpu, 5.0),
+    ] {
+        let found = verbs_a_grant(name, path);
+        assert!(
+            (found - expected).abs() < 0.05,
+            "{name}, {path:?}: {found} verbs a grant"
+        );
+    }
 }
 
 /// In the order of the grants, from each group its cohort, its ticket and how many members it had.

@@ -29,6 +29,17 @@ caught! {
     alock_does_not_look_again: "alock", AlockNoVictimRecheck, draw_crowded;
     alock_hands_over_before_the_write_back: "alock", AlockHandoverBeforeWriteBack, draw_crowded;
     alock_hands_over_what_the_cpu_cannot_see: "alock:20,5", HandoverUnflushed, draw_crowded;
+    alock_does_not_wait_for_its_successor: "alock", NoWaitForSuccessor, draw_crowded;
+    alock_does_not_wait_after_a_cas_release: "alock:20,5:cas-release", NoWaitForSuccessor, draw_crowded;
+    mcs_does_not_wait_for_its_successor: "mcs", NoWaitForSuccessor, draw_crowded;
+    mcs_does_not_wait_after_a_cas_release: "mcs:cas-release", NoWaitForSuccessor, draw_crowded;
+    mcs_frees_without_a_look_at_the_tail: "mcs", McsFreesUnseen, draw_crowded;
+    mcs_hands_over_to_the_last: "mcs:cas-release", McsHandsToTheTail, draw_crowded;
+    mcs_hands_over_before_the_write_back: "mcs", McsHandoverBeforeWriteBack, draw_crowded;
+    mcs_hands_over_what_the_cpu_cannot_see: "mcs", HandoverUnflushed, draw_crowded;
+    ticket_loses_an_increment: "ticket", TicketLostIncrement, draw_crowded;
+    ticket_serves_before_the_write_back: "ticket", TicketServesBeforeWriteBack, draw_crowded;
+    tas_frees_before_the_write_back: "tas", TasFreesBeforeWriteBack, draw_crowded;
     sherman_hands_over_before_the_write_back: "sherman", ShermanHandoverBeforeWriteBack, draw_crowded;
     sherman_hands_over_what_the_cpu_cannot_see: "sherman", HandoverUnflushed, draw_crowded;
     sherman_frees_in_device_memory_what_the_cpu_cannot_see: "sherman", ShermanDeviceUnflushed, draw_crowded;

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use dmtree_cluster::sim::{Profile, Sim, SimConfig, SimEndpoint, SwapKind};
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 use dmtree_lock::{
-    AnyLock, Cohort, DataPath, ErrorKind, Fault, LockOptions, LockPlan, LockProtocol, LockSpec,
-    Monitor, WriteBack,
+    AnyLock, Backoff, Cohort, DataPath, ErrorKind, Fault, LockOptions, LockPlan, LockProtocol,
+    LockSpec, Monitor, WriteBack,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -39,6 +39,7 @@ pub(crate) struct Scenario {
     /// An RNIC with a tenth of the latency: what is late is later in proportion.
     quick: bool,
     swap: SwapKind,
+    backoff: Backoff,
     path: DataPath,
     /// Longest critical section, and longest pause between two.
     work_ns: u64,
@@ -102,6 +103,19 @@ impl Scenario {
             },
             descriptors: rng.random_range(3..=8),
             idle: 0.2,
+            // Drawn last, so that the seeds before there was a choice are what they were.
+            backoff: [
+                Backoff::None,
+                Backoff::None,
+                Backoff::Exponential {
+                    min_ns: 500,
+                    max_ns: 4000,
+                },
+                Backoff::Exponential {
+                    min_ns: 2000,
+                    max_ns: 64_000,
+                },
+            ][rng.random_range(0..4)],
         }
     }
 }
@@ -235,6 +249,7 @@ pub(crate) fn run(
         sherman_handover: scenario.handover,
         descriptors: scenario.descriptors,
         sherman_memory: scenario.memory,
+        backoff: scenario.backoff,
     };
     let plan = LockPlan::reserve(spec, options, &mut map, &scenario.servers, &client_nodes);
     let mut locks = Vec::new();

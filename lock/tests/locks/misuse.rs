@@ -12,7 +12,16 @@ use dmtree_lock::{
     AnyLock, DataPath, Error, ErrorKind, LockOptions, LockPlan, LockProtocol, Monitor, WriteBack,
 };
 
-const LOCKS: [&str; 4] = ["sherman", "alock", "farlock", "farlock-g"];
+const LOCKS: [&str; 8] = [
+    "sherman",
+    "tas",
+    "ticket",
+    "mcs",
+    "alock",
+    "alock:cas-release",
+    "farlock",
+    "farlock-g",
+];
 
 /// A client on node 1 (and one on node 0) with the first locks of node 0.
 struct Bench {
@@ -215,7 +224,7 @@ fn a_failed_release_counts_as_held() {
 
 #[test]
 fn descriptors_run_out_and_come_back() {
-    for name in ["alock", "farlock", "farlock-g:3,3"] {
+    for name in ["mcs", "alock", "farlock", "farlock-g:3,3"] {
         let mut bench = Bench::new(name);
         let (ep, mut lock) = (bench.eps[1].clone(), bench.lock(1));
         let [first, second, third] = [0, 1, 2].map(|slot| bench.slot(slot));

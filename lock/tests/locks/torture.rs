@@ -23,6 +23,21 @@ torture! {
     alock_modern: "alock:3,2", 7000..9000, draw_modern;
     alock_with_budgets: "alock:3,2", 0..5000, draw;
     alock_with_budgets_crowded: "alock:20,5", 5000..7000, draw_crowded;
+    alock_cas_release: "alock:3,2:cas-release", 0..2000, draw;
+    alock_cas_release_crowded: "alock:cas-release", 5000..6000, draw_crowded;
+    tas: "tas", 0..2000, draw;
+    tas_crowded: "tas", 5000..6000, draw_crowded;
+    tas_modern: "tas", 7000..8000, draw_modern;
+    ticket: "ticket", 0..2000, draw;
+    ticket_crowded: "ticket", 5000..6000, draw_crowded;
+    ticket_modern: "ticket", 7000..8000, draw_modern;
+    mcs: "mcs", 0..2000, draw;
+    mcs_crowded: "mcs", 5000..6000, draw_crowded;
+    mcs_modern: "mcs", 7000..8000, draw_modern;
+    mcs_grouped: "mcs", 7000..8000, draw_grouped;
+    mcs_late_links: "mcs", 10_000..11_000, draw_late_links;
+    mcs_cas_release: "mcs:cas-release", 0..2000, draw;
+    mcs_cas_release_crowded: "mcs:cas-release", 5000..6000, draw_crowded;
     farlock: "farlock", 0..5000, draw;
     farlock_crowded: "farlock", 5000..7000, draw_crowded;
     farlock_modern: "farlock", 7000..9000, draw_modern;
@@ -57,7 +72,15 @@ fn farlock_g_without_groups_is_farlock() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {
-        for lock in ["sherman", "alock", "farlock", "farlock-g:4,3"] {
+        for lock in [
+            "sherman",
+            "tas",
+            "ticket",
+            "mcs",
+            "alock",
+            "farlock",
+            "farlock-g:4,3",
+        ] {
             let spec = lock.parse().expect("a lock");
             let again = || run(spec, None, Scenario::draw_crowded(seed));
             assert_eq!(again(), again(), "{lock}, seed {seed}");
@@ -74,8 +97,13 @@ fn soak() {
     let from = 1 << 32;
     for lock in [
         "sherman",
+        "tas",
+        "ticket",
+        "mcs",
+        "mcs:cas-release",
         "alock",
         "alock:3,2",
+        "alock:3,2:cas-release",
         "farlock",
         "farlock-g",
         "farlock-g:3,2",

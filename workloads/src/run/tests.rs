@@ -38,7 +38,7 @@ fn run(settings: &Settings, tampering: &(impl Tampering + Sync)) -> Result<Vec<R
     })
 }
 
-const LOCKS: &str = "sherman,alock,alock:20,5,farlock,farlock-g";
+const LOCKS: &str = "sherman,tas,ticket,mcs,mcs:cas-release,alock,alock:20,5,alock:3,2:cas-release,farlock,farlock-g";
 
 /// All locks and both data paths, for each seed.
 #[test]
@@ -83,7 +83,7 @@ fn hundreds_of_sound_runs_pass() {
             runs += 1;
         }
     }
-    assert_eq!(runs, 40 * 10);
+    assert_eq!(runs, 40 * 20);
 }
 
 /// Does something to the leaf with the key in the middle, if it has one.
@@ -234,6 +234,9 @@ fn what_a_wrong_lock_loses_is_found() {
         ("farlock", Fault::FarlockOwnerBeforeWriteBack),
         ("alock", Fault::AlockHandoverBeforeWriteBack),
         ("sherman", Fault::ShermanHandoverBeforeWriteBack),
+        ("tas", Fault::TasFreesBeforeWriteBack),
+        ("ticket", Fault::TicketServesBeforeWriteBack),
+        ("mcs", Fault::McsHandoverBeforeWriteBack),
     ] {
         for (path, mix, format, least) in [
             ("cpu", "insert", "sequence", 10),

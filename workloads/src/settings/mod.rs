@@ -1,5 +1,6 @@
 //! What can be set, by flag or by TOML file, under the same names.
 
+pub mod backoff;
 pub mod choice;
 pub mod locks;
 pub mod quantity;
@@ -24,6 +25,7 @@ pub use subject::Subject;
 pub use timeline::{TimelineFormat, TimelineWanted};
 pub use traced::TraceWanted;
 
+use backoff::BackoffChoice;
 use choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap, Switch};
 use locks::{DistributionList, LockCounts, LockList};
 use quantity::{PositiveTime, Time};
@@ -76,8 +78,9 @@ macro_rules! options {
 }
 
 options! {
-    /// Lock protocols, separated by commas: sherman, alock, alock:LOCAL,REMOTE (budgets), farlock, farlock-g,
-    /// farlock-g:LOCAL,REMOTE (group sizes)
+    /// Lock protocols, separated by commas: sherman, tas, ticket, mcs, alock, alock:LOCAL,REMOTE (budgets), farlock,
+    /// farlock-g, farlock-g:LOCAL,REMOTE (group sizes); mcs and alock take :cas-release behind them, for a CAS with
+    /// every release, as published
     #[arg(value_name = "LOCKS")]
     lock: LockList,
     /// Locks: of the tree, the slots of the lock table of a memory server; of lock-bench, all of them on node 0, and
@@ -138,6 +141,10 @@ options! {
     /// Remote swaps by a loop of CAS, or native: cas, native
     #[arg(value_name = "KIND")]
     swap: Swap,
+    /// Pauses between the attempts of a swap by CAS (all locks that queue) and of tas: none, or exp:MIN,MAX for random
+    /// ones up to a bound that doubles from MIN to MAX, for example exp:2us,256us
+    #[arg(value_name = "none|exp:MIN,MAX")]
+    backoff: BackoffChoice,
     /// How clients on the memory server reach page data: cpu, loopback, both (a run of each)
     #[arg(value_name = "PATH")]
     data_path: DataPaths,
@@ -251,6 +258,7 @@ pub fn default_options() -> Options {
         jitter: Some(NO_TIME),
         hostile: Some(Switch::Off),
         swap: Some(Swap::Cas),
+        backoff: Some(BackoffChoice(dmtree_lock::Backoff::None)),
         data_path: Some(DataPaths::Loopback),
         fill: Some(Share::new(0.8)),
         page_bytes: Some(Bounded::new(dmtree_index::DEFAULT_PAGE_BYTES as u64)),
@@ -335,6 +343,7 @@ mod tests {
             limit in proptest::option::of(proptest::prelude::any::<u32>()),
             hostile in proptest::option::of(proptest::prelude::any::<bool>()),
             wire in proptest::option::of(0f64..1e6),
+            pauses in proptest::option::of((1u64..1_000_000, 0u64..99_000_000)),
         ) {
             let options = Options {
                 nodes: Some(Bounded::new(numbers.0)),
@@ -348,6 +357,9 @@ mod tests {
                 mix: Some(format!("get:{},update:{}", shares.0, shares.1).parse().unwrap()),
                 handover_limit: Some(HandoverLimit(limit)),
                 hostile: hostile.map(Switch::from),
+                backoff: pauses.map(|(min_ns, more)| {
+                    BackoffChoice(dmtree_lock::Backoff::Exponential { min_ns, max_ns: min_ns + more })
+                }),
                 set: wire.map(|ns| format!("wire_ns={ns}").parse().unwrap()).into_iter().collect(),
                 ..Options::default()
             };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dmtree_cluster::MemoryKind;
 use dmtree_cluster::sim::Profile;
-use dmtree_lock::LockSpec;
+use dmtree_lock::{Backoff, LockSpec};
 
 use super::choice::{DataPaths, Fabric, HandoverLimit, LockMemory, PageFormat, Swap};
 use super::value::Place;
@@ -60,6 +60,8 @@ pub struct Settings {
     pub hostile: bool,
     /// How swaps are made.
     pub swap: Swap,
+    /// The pauses between attempts of a CAS.
+    pub backoff: Backoff,
     /// How local clients reach page data.
     pub data_paths: DataPaths,
     /// How full the loaded leaves are.
@@ -137,6 +139,7 @@ impl Settings {
             jitter: Some(jitter),
             hostile: Some(hostile),
             swap: Some(swap),
+            backoff: Some(backoff),
             data_path: Some(data_path),
             fill: Some(fill),
             page_bytes: Some(page_bytes),
@@ -245,6 +248,7 @@ impl Settings {
             jitter: Duration::from_nanos(jitter.ns),
             hostile: hostile.is_on(),
             swap,
+            backoff: backoff.0,
             data_paths: data_path,
             fill: fill.get(),
             page_bytes: page_bytes.get() as u32,
