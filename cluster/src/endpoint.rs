@@ -72,7 +72,8 @@ pub trait Endpoint {
     fn random(&self) -> u64;
 
     /// Posts the chain and waits for its completion; results are then in the chain. An empty chain completes
-    /// at once. When it fails, any prefix of it may have taken effect.
+    /// at once. When it fails, any prefix of it may have taken effect. A future that is dropped after its first poll
+    /// may leave the chain empty: its verbs go on without it.
     async fn execute(&self, chain: &mut Chain) -> Result<()>;
 
     /// Loads a word of the own node's host memory.

@@ -20,7 +20,8 @@ pub enum Mark {
         /// The lock.
         lock: GlobalAddr,
     },
-    /// The client has taken its place in the lock's order; of locks that serve by ticket.
+    /// The client has taken a ticket, its place in the lock's order; of locks that serve by ticket. Of a group it is the
+    /// head that has: those behind it share the ticket and mark none.
     Ticket {
         /// The lock.
         lock: GlobalAddr,
@@ -45,7 +46,7 @@ pub trait TraceSink: fmt::Debug {
     /// `client`'s chain, posted at `posted_ps`, has completed at `completed_ps`: results are in it.
     fn chain(&mut self, client: ClientId, posted_ps: u64, completed_ps: u64, chain: &Chain);
 
-    /// `client` marks something at `at_ps`: the instant that others can see it from. CPU time that the client still
+    /// `client` marks something at `at_ps`: when it does it, or knows of it where verbs have done it. CPU time that the client still
     /// owes (see [`crate::sim`]) is not in it, so that what is marked of one lock has the order in which it happened.
     fn mark(&mut self, client: ClientId, at_ps: u64, mark: Mark);
 }

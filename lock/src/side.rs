@@ -316,7 +316,7 @@ impl Patience {
     /// To be called after each attempt that did not succeed.
     pub(crate) fn check<E: Endpoint>(&mut self, ep: &E) -> Result<()> {
         let (bounds, now_ns) = (ep.wait_bounds(), ep.now());
-        let waited_ns = now_ns - *self.since_ns.get_or_insert(now_ns);
+        let waited_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
         if waited_ns > bounds.limit_ns {
             let WaitFor { what, addr } = self.wait;
             let kind = ErrorKind::WaitLimit {

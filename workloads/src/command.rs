@@ -15,7 +15,7 @@ use crate::lock_bench::table::fairness_text;
 use crate::lock_bench::wanted::check_given;
 use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
-use crate::remarks::nothing_measured;
+use crate::remarks::{nothing_measured, short_window};
 use crate::report::RunRow;
 use crate::results::{conditions, json_text, notes, report, write_all};
 use crate::run::{RunOutcome, RunPlan, RunSpec, nanos, runs_of};
@@ -105,7 +105,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
     let mut resume = Resume::of(&settings, &runs)?;
     let left = resume.left(&runs);
     let threads = threads_for(&settings, &left)?;
-    check_outputs(&settings)?;
+    check_outputs(&settings, command.file_name)?;
     resume.prepare()?;
     Console::Stderr.print(&resume.text())?;
 
@@ -147,7 +147,7 @@ pub fn perform(command: &Command, given: Options, only_print: bool) -> Result<()
         over_seeds_text(&report.runs),
         fairness_text(&report.runs),
         order_text(&report.runs),
-        nothing_measured(&report.runs),
+        nothing_measured(&report.runs) + &short_window(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),
@@ -231,7 +231,8 @@ fn threads_for(settings: &Settings, runs: &[RunSpec]) -> Result<usize> {
 
 /// Finds out now what would keep results from being written after the work. Directories are made
 /// last, when all files are known to be right.
-pub(crate) fn check_outputs(settings: &Settings) -> Result<()> {
+pub(crate) fn check_outputs(settings: &Settings, name: &str) -> Result<()> {
+    settings.check_out_differs(name)?;
     for (flag, place) in settings.files() {
         check_file(flag, place)?;
     }

@@ -169,6 +169,23 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// These, without the percentiles that `other` lacks.
+    #[must_use]
+    pub fn where_also(self, other: &Self) -> Self {
+        fn both<T>(one: Option<T>, other: Option<T>) -> Option<T> {
+            other.and(one)
+        }
+        Self {
+            p50: both(self.p50, other.p50),
+            p95: both(self.p95, other.p95),
+            p99: both(self.p99, other.p99),
+            p99_9: both(self.p99_9, other.p99_9),
+            p99_99: both(self.p99_99, other.p99_99),
+            p99_999: both(self.p99_999, other.p99_999),
+            ..self
+        }
+    }
+
     /// The percentiles in the order of [`Percentile::ALL`].
     pub fn percentiles(&self) -> [Option<u64>; 6] {
         [

@@ -273,7 +273,6 @@ impl<'a> RunPlan<'a> {
             verbs_a_second,
             "run done"
         );
-        self.warn_of_short_window(&local, &remote);
         let found = RunOutcome {
             spec: self.spec.clone(),
             local,
@@ -291,25 +290,6 @@ impl<'a> RunPlan<'a> {
             order: Vec::new(),
         };
         work.finish(&mut sim, ready, &outcome, found)
-    }
-
-    /// Operations count where they begin and are all waited for; so a window that is not long against them counts
-    /// more of them than it had time for.
-    fn warn_of_short_window(&self, local: &Latencies, remote: &Latencies) {
-        let mut all = local.clone();
-        all.merge(remote);
-        let Some(mean_ns) = all.summary().mean else {
-            return;
-        };
-        let window_ns = nanos(self.settings.window);
-        if mean_ns * 20.0 > window_ns as f64 {
-            tracing::warn!(
-                run = self.spec.title(),
-                mean_latency_us = mean_ns / 1000.0,
-                measured_us = window_ns / 1000,
-                "an operation is not short against the measured time: the throughput is overstated, raise --seconds"
-            );
-        }
     }
 
     fn sim_config(&self) -> SimConfig {

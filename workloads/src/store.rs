@@ -116,8 +116,8 @@ impl Store {
             file.write_all(&vec![b'.'; PROBE_BYTES])?;
             file.sync_all()
         });
-        fs::remove_file(&path)?;
-        written
+        let removed = fs::remove_file(&path);
+        written.and(removed)
     }
 
     /// What there is of the run `spec` of `settings`.

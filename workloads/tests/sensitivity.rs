@@ -66,7 +66,7 @@ fn every_setting_is_what_bench_makes_of_its_flags() {
         ("base", false),
         ("round trip: +20 %", true),
         ("local page data: by cpu", true),
-        ("atomics of a node: 1.8 M/s", true),
+        ("atomics on host memory: 1.8 M/s", true),
         ("keys: 160k", true),
         ("search of a page: 5 µs", true),
         ("RNIC: cx6-200g, 16Ki locks on it", true),

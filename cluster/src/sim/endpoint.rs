@@ -364,14 +364,17 @@ impl Endpoint for SimEndpoint {
                 let cost = self.cpu("CPU wait", addr, count, false)?;
                 self.spend(cost).await;
             }
-            let watch = {
+            {
                 let mut world = self.world.borrow_mut();
                 for (word, value) in line.iter_mut().enumerate().take(count) {
                     *value = world.cpu_load(addr.word(word as u64));
                 }
-                if predicate(&line[..count]) {
-                    return Ok(line);
-                }
+            }
+            if predicate(&line[..count]) {
+                return Ok(line);
+            }
+            let watch = {
+                let mut world = self.world.borrow_mut();
                 // The wait begins when what the client owes has passed.
                 let owed = world.clients[self.client as usize].debt.owed();
                 let now = world.now + owed;

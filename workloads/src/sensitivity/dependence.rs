@@ -1,4 +1,7 @@
 //! Which claims hold or fail whatever is varied, and which hang on what.
+//!
+//! A setting is held against the base on the percentiles that both have samples for: with more of them a claim is judged
+//! by more percentiles, and another verdict would say nothing of the parameter.
 
 use std::fmt::Write as _;
 
@@ -15,6 +18,10 @@ pub struct Judged<'a> {
     pub value: &'a str,
     /// What was found.
     pub claims: &'a [Claim],
+    /// The same on the percentiles that the base has, too.
+    pub alike: &'a [Claim],
+    /// The base's claims on the percentiles that this setting has, too.
+    pub base_alike: &'a [Claim],
 }
 
 /// Another verdict than the base's.
@@ -69,15 +76,16 @@ pub fn dependences(settings: &[Judged<'_>]) -> Vec<Dependence> {
     base.claims
         .iter()
         .map(|claim| {
-            let verdict_in = |setting: &Judged<'_>| {
-                let found = setting.claims.iter().find(|other| other.id == claim.id);
+            let verdict_in = |claims: &[Claim]| {
+                let found = claims.iter().find(|other| other.id == claim.id);
                 found.and_then(|found| found.verdict)
             };
-            let judged = settings.iter().filter_map(verdict_in).count();
+            let verdicts = settings.iter().filter_map(|one| verdict_in(one.claims));
+            let judged = verdicts.count();
             let changes = varied.iter().filter_map(|setting| {
-                let verdict = verdict_in(setting)?;
                 // Without a verdict in the base there is nothing to differ from.
-                (claim.verdict.is_some_and(|base| base != verdict)).then(|| Change {
+                let (base, verdict) = (verdict_in(setting.base_alike)?, verdict_in(setting.alike)?);
+                (base != verdict).then(|| Change {
                     parameter: setting.parameter.to_owned(),
                     value: setting.value.to_owned(),
                     verdict,
@@ -199,6 +207,7 @@ mod tests {
                     .collect()
             })
             .collect();
+        let claims_of_base = claims[0].clone();
         let settings: Vec<Judged<'_>> = table
             .iter()
             .zip(&claims)
@@ -206,6 +215,8 @@ mod tests {
                 parameter,
                 value,
                 claims,
+                alike: claims,
+                base_alike: &claims_of_base,
             })
             .collect();
         let found = dependences(&settings);
@@ -230,6 +241,23 @@ mod tests {
                 "d: too few samples in the base; too few samples in 5",
             ]
         );
+    }
+
+    #[test]
+    fn verdicts_of_other_percentiles_are_no_difference() {
+        use Verdict::{Direction, Fails};
+        let verdict = |verdict| vec![claim("a", Some(verdict))];
+        let (base, more) = (verdict(Direction), verdict(Fails));
+        let judged = |claims, alike| Judged {
+            parameter: "seconds",
+            value: "10",
+            claims,
+            alike,
+            base_alike: &base,
+        };
+        let found = |alike| dependences(&[judged(&base, &base), judged(&more, alike)]);
+        assert!(found(&base)[0].is_robust());
+        assert_eq!(found(&more)[0].parameters(), ["seconds"]);
     }
 
     #[test]

@@ -67,6 +67,33 @@ impl Study {
     pub fn base(&self) -> Option<&StudyRow> {
         self.rows.first()
     }
+
+    /// The claims of each row, and those of the base, on the percentiles that both have.
+    fn alike(&self) -> Vec<[Vec<Claim>; 2]> {
+        let Some(base) = self.base() else {
+            return Vec::new();
+        };
+        let claims = |row: &StudyRow, other: &StudyRow| {
+            figure_12_claims(&row.setting.settings, &where_also(&row.runs, &other.runs))
+        };
+        let rows = self.rows.iter();
+        rows.map(|row| [claims(row, base), claims(base, row)])
+            .collect()
+    }
+}
+
+/// `runs`, without the percentiles that the same runs of `others` lack.
+fn where_also(runs: &[RunRow], others: &[RunRow]) -> Vec<RunRow> {
+    let name = |row: &RunRow| (row.lock.clone(), row.distribution.clone(), row.class);
+    runs.iter()
+        .map(|row| {
+            let mut row = row.clone();
+            if let Some(other) = others.iter().find(|other| name(other) == name(&row)) {
+                row.latency_ns = row.latency_ns.where_also(&other.latency_ns);
+            }
+            row
+        })
+        .collect()
 }
 
 /// Figure 12's cluster; the two locks and distributions that its claims compare; a window in which the slowest class
@@ -125,17 +152,21 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
         .rev()
         .collect();
     let threads = threads_for(&settings, &runs)?;
-    check_outputs(&base)?;
+    check_outputs(&base, "sensitivity")?;
 
     let outcomes = sweep(&settings, &runs, threads)?;
     let (study, reports) = study(settings, &outcomes)?;
+    let alike = study.alike();
     let judged: Vec<Judged<'_>> = study
         .rows
         .iter()
-        .map(|row| Judged {
+        .zip(&alike)
+        .map(|(row, [alike, base_alike])| Judged {
             parameter: row.setting.parameter,
             value: &row.setting.value,
             claims: &row.claims,
+            alike,
+            base_alike,
         })
         .collect();
     let dependences = dependences(&judged);

@@ -1,6 +1,7 @@
 //! The settings of the study: the base, and each variation of it.
 
 use clap::Parser;
+use dmtree_cluster::MemoryKind;
 
 use super::variations::{Variation, variations};
 use crate::error::{Failure, Result};
@@ -74,7 +75,7 @@ pub fn settings_of(options: &Options) -> Result<Vec<Setting>> {
         settings: base.clone(),
     }];
     for variation in variations(&base) {
-        let setting = setting(options, variation)?;
+        let setting = setting(options, &base, variation)?;
         if !is_same(&setting.settings, &base) {
             settings.push(setting);
         }
@@ -82,7 +83,7 @@ pub fn settings_of(options: &Options) -> Result<Vec<Setting>> {
     Ok(settings)
 }
 
-fn setting(options: &Options, variation: Variation) -> Result<Setting> {
+fn setting(options: &Options, base: &Settings, variation: Variation) -> Result<Setting> {
     let Variation {
         parameter,
         value,
@@ -96,6 +97,22 @@ fn setting(options: &Options, variation: Variation) -> Result<Setting> {
     };
     let read = Flags::read(&flags).map_err(|error| because(&error))?;
     let settings = Settings::of(read.or(options.clone())).map_err(|error| because(&error))?;
+    // With --lock-memory auto Sherman's lock words move where another table or RNIC has room for them, or has none: a
+    // second difference, which has to be seen.
+    let is_said = flags.iter().any(|flag| flag == "--lock-memory");
+    if settings.lock_memory != base.lock_memory && !is_said {
+        let memory = match settings.lock_memory {
+            MemoryKind::Host => "host",
+            MemoryKind::Device => "device",
+        };
+        let more = ["--lock-memory", memory].map(String::from);
+        let variation = Variation {
+            parameter,
+            value: format!("{value}, locks in {memory} memory"),
+            flags: flags.into_iter().chain(more).collect(),
+        };
+        return setting(options, base, variation);
+    }
     Ok(Setting {
         parameter,
         value,

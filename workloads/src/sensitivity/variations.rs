@@ -187,7 +187,7 @@ fn atomic_rate(list: &mut List, profile: &Profile, millions: f64) {
         ("atomic_response_ns", response),
     ]
     .map(|(name, ns)| format!("{name}={}", plain(ns)));
-    list.set("atomics of a node", format!("{millions} M/s"), &items);
+    list.set("atomics on host memory", format!("{millions} M/s"), &items);
 }
 
 /// The other profiles, and each that has device memory with as many lock words as fit there.

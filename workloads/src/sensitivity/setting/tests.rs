@@ -86,7 +86,7 @@ fn each_setting_changes_exactly_what_its_name_says() {
         ),
         ("atomics block other verbs: on", &["set:atomics_block=on"]),
         (
-            "atomics of a node: 1.8 M/s",
+            "atomics on host memory: 1.8 M/s",
             &[
                 "set:atomic_unit_ns=555.6",
                 "set:atomic_address_ns=555.6",
@@ -95,7 +95,7 @@ fn each_setting_changes_exactly_what_its_name_says() {
             ],
         ),
         (
-            "atomics of a node: 5 M/s",
+            "atomics on host memory: 5 M/s",
             &[
                 "set:atomic_unit_ns=200",
                 "set:atomic_address_ns=200",
@@ -104,7 +104,7 @@ fn each_setting_changes_exactly_what_its_name_says() {
             ],
         ),
         (
-            "atomics of a node: 10 M/s",
+            "atomics on host memory: 10 M/s",
             &[
                 "set:atomic_unit_ns=100",
                 "set:atomic_address_ns=100",
@@ -190,6 +190,26 @@ fn the_base_is_what_flags_make_of_it() {
         let is_threads = setting.parameter == "threads a node";
         assert_eq!(settings.threads == 4, !is_threads, "{}", setting.name());
     }
+}
+
+#[test]
+fn lock_words_that_move_are_told() {
+    let settings = study(&["--profile", "cx6-200g", "--lock-count", "16Ki"]);
+    for setting in &settings {
+        let moved = setting.settings.lock_memory != settings[0].settings.lock_memory;
+        let told = setting.value.contains("in host memory");
+        assert_eq!(moved, told, "{}", setting.name());
+        assert_eq!(
+            told,
+            setting
+                .flags
+                .ends_with(&["--lock-memory".into(), "host".into()])
+        );
+    }
+    let moved = settings
+        .iter()
+        .filter(|one| one.value.contains("in host memory"));
+    assert!(moved.count() >= 3, "32Ki slots and more do not fit");
 }
 
 #[test]
