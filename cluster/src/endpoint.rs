@@ -172,7 +172,7 @@ pub trait Endpoint {
                 return Ok(line);
             }
             let bounds = self.wait_bounds();
-            let waited = self.now() - started;
+            let waited = self.now().saturating_sub(started);
             if waited > bounds.limit_ns {
                 self.put_chain(chain);
                 return Err(ErrorKind::WaitLimit {
