@@ -324,6 +324,20 @@ mod tests {
     }
 
     #[test]
+    fn a_root_far_above_the_known_pages_does_not_lead_beyond_them() {
+        for budget in [0, 1, 400] {
+            let cache = IndexCache::with_budget(budget);
+            tree(&cache, 160, 1);
+            cache.set_root(at(5000), 6);
+            for key in (0..160).step_by(10) {
+                let page = words(2, key, key + 10, 1);
+                insert(&cache, at(1000 + key), &page);
+                assert!(cache.bytes() <= budget);
+            }
+        }
+    }
+
+    #[test]
     fn what_is_looked_up_stays_and_a_smaller_cache_begins_with_a_part() {
         let full = IndexCache::new();
         tree(&full, 640, 4);

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -88,6 +88,8 @@ pub fn main() -> ExitCode {
         )
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // They would be printed to standard error, which is what has failed, and panic.
+        .log_internal_errors(false)
         .init();
     let matches = cli_command().get_matches_from(joined(std::env::args_os()));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -113,7 +115,8 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // Whoever has closed standard error, or filled its disk, has the exit status.
+            let _ = writeln!(std::io::stderr(), "error: {failure}");
             failure.exit_code()
         }
     }

@@ -13,7 +13,7 @@ mod spec;
 mod tests;
 mod tree;
 mod verification;
-mod watch;
+pub(crate) mod watch;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -111,7 +111,9 @@ impl Store {
 
     /// Writes some bytes and removes them: a full disk shows now, not after the first run.
     fn probe_room(&self) -> io::Result<()> {
-        let path = self.directory.join(".room.0.part");
+        let path = self
+            .directory
+            .join(format!(".room.{}.part", std::process::id()));
         let written = File::create(&path).and_then(|mut file| {
             file.write_all(&vec![b'.'; PROBE_BYTES])?;
             file.sync_all()

@@ -176,7 +176,8 @@ impl IndexPages {
         }
         while self.is_beyond(budget) {
             let (level, low) = self.hand;
-            if level >= self.stays() {
+            // A root that has grown by several levels elsewhere is known before any page between is.
+            if level >= self.stays().min(self.levels.len()) {
                 self.hand = (0, 0);
                 continue;
             }

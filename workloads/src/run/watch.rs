@@ -18,7 +18,7 @@ use crate::sweep::Abandon;
 const STUCK: Duration = Duration::from_secs(1);
 /// Nor is it stuck before this many verbs, one after the other, could each have been late by the
 /// whole jitter: an acquire and a release take fewer.
-const STUCK_JITTERS: u32 = 32;
+pub(crate) const STUCK_JITTERS: u32 = 32;
 
 /// How often the watch looks at a run, in virtual time.
 const WATCH: Duration = Duration::from_millis(2);
@@ -122,7 +122,7 @@ mod tests {
         for (options, seconds) in [
             ("", 1.0),
             ("jitter = \"10ms\"", 1.32),
-            ("jitter = \"1s\"", 10.0),
+            ("jitter = \"300ms\"", 10.0),
             ("wait-limit = \"30s\"", 30.0),
             ("wait-limit = \"30s\"\njitter = \"1ms\"", 30.0),
             ("wait-limit = \"5ms\"", 0.005),

@@ -127,6 +127,16 @@ fn quick() -> Options {
 pub fn perform(given: Options, only_print: bool) -> Result<()> {
     Subject::Tree.check(&given)?;
     check_given(&given)?;
+    for (flag, is_given) in [
+        ("--trace", given.trace.is_some()),
+        ("--timeline", given.timeline.is_some()),
+    ] {
+        if is_given {
+            return Err(Failure::Usage(format!(
+                "{flag}: the study is of many runs and has none of it; give it to bench, with the flags of a row"
+            )));
+        }
+    }
     let is_quick = given.quick.is_some_and(|quick| quick.is_on());
     let quick = if is_quick {
         quick()

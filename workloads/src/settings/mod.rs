@@ -396,7 +396,12 @@ mod tests {
             mix: Some("insert:99,get:1".parse().unwrap()),
             ..Options::default()
         };
+        let late = Options {
+            jitter: Some(Time::from_ns(1_000_000_000)),
+            ..Options::default()
+        };
         for (options, flag) in [
+            (late, "--wait-limit 10s"),
             (empty, "--mix insert"),
             (stagger, "--stagger"),
             (clients, "--threads"),

@@ -16,6 +16,7 @@ use crate::lock_bench::LockBench;
 use crate::lock_memory;
 use crate::mix::{Mix, Operation};
 use crate::run::RunSpec;
+use crate::run::watch::STUCK_JITTERS;
 
 /// Everything that a command has to know.
 #[derive(Clone, Debug)]
@@ -199,6 +200,13 @@ impl Settings {
             Some(ns) => [ns, 0, 0],
         }
         .map(Duration::from_nanos);
+        // Otherwise a lock that is only slow would be told to be stuck.
+        if jitter.ns.saturating_mul(STUCK_JITTERS.into()) > wait_limit.get().ns {
+            return Err(Failure::Usage(format!(
+                "--jitter {jitter}: with verbs as late as that a sound wait can be longer than --wait-limit {wait_limit}, \
+                 which has to be {STUCK_JITTERS} times the jitter at least"
+            )));
+        }
         if seed.get().checked_add(seeds.get() - 1).is_none() {
             return Err(Failure::Usage(format!(
                 "--seed {seed} --seeds {seeds}: the last of them would be beyond {}",

@@ -58,7 +58,7 @@ impl TimelineWanted {
         }
         if runs != 1 {
             return refuse(format!(
-                "--timeline is of one run, and these are {runs}: give {}",
+                "--timeline is of one run, and these are {runs}: give {}, and --seeds 1",
                 subject.of_one_run()
             ));
         }
