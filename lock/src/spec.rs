@@ -113,6 +113,16 @@ impl LockSpec {
         }
     }
 
+    /// The same lock with all of its budgets spelled out: `alock:1,1` for `alock`.
+    #[must_use]
+    pub fn explicit(self) -> Self {
+        match self {
+            LockSpec::Alock(_, release) => LockSpec::Alock(self.budgets(), release),
+            LockSpec::FarlockG(_) => LockSpec::FarlockG(self.budgets()),
+            other => other,
+        }
+    }
+
     /// What a release of an MCS or an ALock does first; none for other locks.
     pub fn release(self) -> Option<Release> {
         match self {
@@ -354,6 +364,21 @@ mod tests {
             local: budget(local),
             remote: budget(remote),
         }
+    }
+
+    #[test]
+    fn budgets_that_are_left_away_can_be_spelled_out() {
+        let explicit = |name: &str| name.parse::<LockSpec>().map(LockSpec::explicit);
+        for (name, same) in [
+            ("alock", "alock:1,1"),
+            ("alock:cas-release", "alock:1,1:cas-release"),
+            ("farlock-g", "farlock-g:5,1"),
+        ] {
+            assert_eq!(explicit(name), explicit(same));
+            assert_eq!(explicit(name), same.parse());
+        }
+        assert_ne!(explicit("alock"), explicit("alock:20,5"));
+        assert_eq!(explicit("mcs"), "mcs".parse());
     }
 
     #[test]

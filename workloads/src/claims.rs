@@ -1,21 +1,20 @@
-//! The published claims about Figure 12, and how what was measured compares.
+//! Published claims, and how what was measured compares.
 //!
-//! A claim about latency is judged by the ratio Sherman / FARLock at P95, P99, P99.9 and P99.999,
-//! wherever both have a value; measured is the smallest and the largest. A range holds when both of
-//! its ends are met within 25 %; "about the same" is 0.9 to 1.1.
+//! A claim about latency is judged by the ratio of two locks at P95, P99, P99.9 and P99.999, wherever both have a value,
+//! over all runs that the claim is about; measured is the smallest and the largest. How each kind of claim is judged is
+//! told at [`judge::Rule`].
+
+mod figure12;
+pub mod judge;
 
 use std::fmt;
 
 use dmtree_lock::DataPath;
 use serde::Serialize;
 
-use crate::report::{Class, RunRow};
-use crate::seeds::{SeedFigures, Span};
+use crate::seeds::Span;
 
-/// How far an end of a published range may be missed.
-const TOLERANCE: f64 = 0.25;
-/// What counts as about the same.
-const ABOUT_THE_SAME: (f64, f64) = (0.9, 1.1);
+pub use figure12::{judge_figure_12, published_range};
 
 /// What a claim comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +38,19 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The smallest and the largest of the ratios that were measured.
+/// In what a claim is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// How many times as large.
+    Ratio,
+    /// Microseconds.
+    Us,
+    /// Requests.
+    Requests,
+}
+
+/// The smallest and the largest of what was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
     /// The smallest.
@@ -61,9 +72,9 @@ impl Range {
     }
 }
 
-/// Two or three significant digits: `0.86`, `3.6`, `14`.
-fn ratio_text(ratio: f64) -> String {
-    if ratio >= 9.95 {
+/// Whole numbers as they are, others with two or three significant digits: `0.86`, `3.6`, `14`.
+fn number_text(ratio: f64, unit: Unit) -> String {
+    if ratio >= 9.95 || unit == Unit::Requests {
         format!("{ratio:.0}")
     } else if ratio >= 1.995 {
         format!("{ratio:.1}")
@@ -72,13 +83,19 @@ fn ratio_text(ratio: f64) -> String {
     }
 }
 
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (min, max) = (ratio_text(self.min), ratio_text(self.max));
+impl Range {
+    /// As people read it: `3.6–11×`, `135 µs`.
+    pub fn text(&self, unit: Unit) -> String {
+        let [min, max] = [self.min, self.max].map(|end| number_text(end, unit));
+        let sign = match unit {
+            Unit::Ratio => "×",
+            Unit::Us => " µs",
+            Unit::Requests => "",
+        };
         if min == max {
-            write!(f, "{min}×")
+            format!("{min}{sign}")
         } else {
-            write!(f, "{min}–{max}×")
+            format!("{min}–{max}{sign}")
         }
     }
 }
@@ -91,6 +108,8 @@ pub struct RangeOverSeeds {
     pub min: Span<f64>,
     /// The largest ratio, likewise.
     pub max: Span<f64>,
+    /// The medians over the seeds of both.
+    pub median: Range,
 }
 
 impl RangeOverSeeds {
@@ -99,17 +118,36 @@ impl RangeOverSeeds {
         if seeds.len() < 2 {
             return None;
         }
+        let ends = |end: fn(&Range) -> f64| -> Option<Vec<f64>> {
+            seeds.iter().map(|range| range.as_ref().map(end)).collect()
+        };
+        let (least, greatest) = (ends(|range| range.min)?, ends(|range| range.max)?);
+        let span = |ends: &[f64]| Span::of(ends.iter().copied().map(Some));
         Some(Self {
-            min: Span::of(seeds.iter().map(|range| range.map(|range| range.min)))?,
-            max: Span::of(seeds.iter().map(|range| range.map(|range| range.max)))?,
+            min: span(&least)?,
+            max: span(&greatest)?,
+            median: Range {
+                min: median(least),
+                max: median(greatest),
+            },
         })
+    }
+
+    /// As people read it: `3.6–11× to 3.7–12×`.
+    pub fn text(&self, unit: Unit) -> String {
+        let end = |Span(min, max)| Range { min, max }.text(unit);
+        format!("{} to {}", end(self.min), end(self.max))
     }
 }
 
-impl fmt::Display for RangeOverSeeds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |Span(min, max)| Range { min, max };
-        write!(f, "{} to {}", end(self.min), end(self.max))
+/// The middle one; of an even number the mean of the two in the middle. `values` has one at least.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        values[middle - 1].midpoint(values[middle])
     }
 }
 
@@ -118,11 +156,14 @@ impl fmt::Display for RangeOverSeeds {
 pub struct Claim {
     /// Its id.
     pub id: &'static str,
-    /// The data path of the runs that it was judged on.
-    pub data_path: DataPath,
-    /// What was published of FARLock against Sherman's lock.
+    /// The data path of the runs that it was judged on; of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_path: Option<DataPath>,
+    /// What was published.
     pub published: &'static str,
-    /// The ratios measured; null when no percentile had enough samples on both sides.
+    /// Of what was measured.
+    pub unit: Unit,
+    /// What was measured; null when nothing had enough samples.
     pub measured: Option<Range>,
     /// How far the seeds lie apart; of several seeds, each of which has a ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,201 +172,10 @@ pub struct Claim {
     pub verdict: Option<Verdict>,
 }
 
-/// What a claim is about.
-enum Subject {
-    /// Sherman's tail latency over FARLock's, published as a range.
-    Tail {
-        distribution: &'static str,
-        class: Class,
-        published: Range,
-    },
-    /// FARLock's throughput over Sherman's, published as about the same, over these distributions.
-    Throughput {
-        distributions: &'static [&'static str],
-    },
-}
-
-struct Published {
-    id: &'static str,
-    text: &'static str,
-    subject: Subject,
-}
-
-const UNIFORM: &str = "uniform";
-const ZIPF: &str = "zipf:0.99";
-
-/// Hu et al., OSDI 2026, section 6 and Figure 12.
-const FIGURE_12: [Published; 5] = [
-    Published {
-        id: "f12-local-uniform",
-        text: "uniform: local tail 11–14× lower",
-        subject: Subject::Tail {
-            distribution: UNIFORM,
-            class: Class::Local,
-            published: Range {
-                min: 11.0,
-                max: 14.0,
-            },
-        },
-    },
-    Published {
-        id: "f12-local-zipf",
-        text: "Zipf 0.99: local tail 3.6–11× lower",
-        subject: Subject::Tail {
-            distribution: ZIPF,
-            class: Class::Local,
-            published: Range {
-                min: 3.6,
-                max: 11.0,
-            },
-        },
-    },
-    Published {
-        id: "f12-remote-uniform",
-        text: "uniform: remote tail 1.7–6× lower",
-        subject: Subject::Tail {
-            distribution: UNIFORM,
-            class: Class::Remote,
-            published: Range { min: 1.7, max: 6.0 },
-        },
-    },
-    Published {
-        id: "f12-remote-zipf",
-        text: "Zipf 0.99: remote tail 1.8–3.5× lower",
-        subject: Subject::Tail {
-            distribution: ZIPF,
-            class: Class::Remote,
-            published: Range { min: 1.8, max: 3.5 },
-        },
-    },
-    Published {
-        id: "f12-throughput",
-        text: "total throughput about the same",
-        subject: Subject::Throughput {
-            distributions: &[UNIFORM, ZIPF],
-        },
-    },
-];
-
-/// Between what ratios the claim `id` was published; none when there is no such claim.
-pub fn published_range(id: &str) -> Option<Range> {
-    let claim = FIGURE_12.iter().find(|claim| claim.id == id)?;
-    Some(match claim.subject {
-        Subject::Tail { published, .. } => published,
-        Subject::Throughput { .. } => Range {
-            min: ABOUT_THE_SAME.0,
-            max: ABOUT_THE_SAME.1,
-        },
-    })
-}
-
-/// Judges the claims about Figure 12 on the runs of one data path. Claims whose runs are not all
-/// there are left out.
-pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {
-    let row = |lock: &str, distribution: &str, class: Class| {
-        rows.iter().find(|row| {
-            row.lock == lock
-                && row.distribution.as_deref() == Some(distribution)
-                && row.class == class
-                && row.data_path == Some(data_path)
-        })
-    };
-    let pair = |distribution: &str, class: Class| {
-        Some((
-            row("sherman", distribution, class)?,
-            row("farlock", distribution, class)?,
-        ))
-    };
-    let judge = |claim: &Published| {
-        let pairs: Vec<_> = match claim.subject {
-            Subject::Tail {
-                distribution,
-                class,
-                ..
-            } => vec![pair(distribution, class)?],
-            Subject::Throughput { distributions } => distributions
-                .iter()
-                .map(|distribution| pair(distribution, Class::All))
-                .collect::<Option<_>>()?,
-        };
-        // Of all seeds, or of one.
-        let ratios = |of: &dyn Fn(&RunRow) -> Option<SeedFigures>| {
-            let mut ratios = Vec::new();
-            for (sherman, farlock) in &pairs {
-                let (sherman, farlock) = (of(sherman)?, of(farlock)?);
-                match claim.subject {
-                    Subject::Tail { .. } => ratios.extend(tail_ratios(&sherman, &farlock)),
-                    Subject::Throughput { .. } => {
-                        ratios.push(farlock.throughput_ops_s / sherman.throughput_ops_s);
-                    }
-                }
-            }
-            Range::of(ratios.into_iter().filter(|ratio| ratio.is_finite()))
-        };
-        let measured = ratios(&|row| {
-            Some(SeedFigures {
-                throughput_ops_s: row.throughput_ops_s,
-                latency_ns: row.latency_ns,
-            })
-        });
-        let verdict = measured.map(|measured| match claim.subject {
-            Subject::Tail { published, .. } => judge_range(measured, published),
-            Subject::Throughput { .. } => judge_sameness(measured),
-        });
-        let rows = || {
-            pairs
-                .iter()
-                .flat_map(|(sherman, farlock)| [sherman, farlock])
-        };
-        let seeds = rows().map(|row| row.each_seed.len()).min().unwrap_or(0);
-        let each_seed: Vec<_> = (0..seeds)
-            .map(|seed| ratios(&|row| row.each_seed.get(seed).copied()))
-            .collect();
-        Some(Claim {
-            id: claim.id,
-            data_path,
-            published: claim.text,
-            measured,
-            over_seeds: RangeOverSeeds::of(&each_seed),
-            verdict,
-        })
-    };
-    FIGURE_12.iter().filter_map(judge).collect()
-}
-
-/// Slower over faster at P95, P99, P99.9 and P99.999, where both have a value.
-fn tail_ratios(slower: &SeedFigures, faster: &SeedFigures) -> impl Iterator<Item = f64> {
-    let tail = |figures: &SeedFigures| {
-        let summary = &figures.latency_ns;
-        [summary.p95, summary.p99, summary.p99_9, summary.p99_999]
-    };
-    tail(slower)
-        .into_iter()
-        .zip(tail(faster))
-        .filter_map(|(slower, faster)| Some(slower? as f64 / (faster? as f64).max(1.0)))
-}
-
-/// "`published.min` to `published.max` times lower".
-fn judge_range(measured: Range, published: Range) -> Verdict {
-    let meets = |measured: f64, published: f64| {
-        (published * (1.0 - TOLERANCE)..=published * (1.0 + TOLERANCE)).contains(&measured)
-    };
-    if meets(measured.min, published.min) && meets(measured.max, published.max) {
-        Verdict::Holds
-    } else if measured.min > 1.0 {
-        Verdict::Direction
-    } else {
-        Verdict::Fails
-    }
-}
-
-/// "About the same": there is no sign that could be right while the size is wrong.
-fn judge_sameness(measured: Range) -> Verdict {
-    let (low, high) = ABOUT_THE_SAME;
-    if measured.min >= low && measured.max <= high {
-        Verdict::Holds
-    } else {
-        Verdict::Fails
+impl Claim {
+    /// What was measured, as people read it; none of nothing.
+    pub fn measured_text(&self) -> Option<String> {
+        self.measured.map(|range| range.text(self.unit))
     }
 }
 

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::command::{BENCH, Figure, figure, perform};
+use crate::command::BENCH;
+use crate::figures::{Figure, figure};
 use crate::lock_bench::command::LOCK_BENCH;
+use crate::perform::perform;
 use crate::sensitivity;
 use crate::settings::switches::joined;
 use crate::settings::value::Place;

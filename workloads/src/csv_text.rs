@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::{Failure, Result};
 use crate::lock_bench::fairness::{HandOver, HandOvers};
-use crate::report::{Class, Report};
+use crate::report::{Class, Report, RunRow};
 use crate::seeds::{LatencySpans, Span};
 use dmtree_lock::DataPath;
 
@@ -84,6 +84,7 @@ struct Line<'a> {
     remote_local_share: Option<f64>,
     remote_remote: Option<u64>,
     remote_remote_share: Option<f64>,
+    part: Option<&'a str>,
 }
 
 /// The ends of what the seeds span; none with one seed, and where one has too few samples.
@@ -91,8 +92,8 @@ fn ends<T>(span: Option<Span<T>>) -> (Option<T>, Option<T>) {
     span.map(|Span(least, greatest)| (least, greatest)).unzip()
 }
 
-/// A setting as the config file has it; of a list, its items one behind the other.
-fn setting(report: &Report, name: &str) -> String {
+/// A setting of `run` as the config file has it; of a list, its items one behind the other.
+fn setting(report: &Report, run: &RunRow, name: &str) -> String {
     fn text(value: &Value) -> String {
         match value {
             Value::Null => String::new(),
@@ -102,7 +103,15 @@ fn setting(report: &Report, name: &str) -> String {
             other => other.to_string(),
         }
     }
-    text(&report.config[name])
+    // Parameters of the profile that a part sets come on top of those that all have.
+    let both = (name == "set").then_some(&report.config[name]);
+    let own = run.varied.get(name);
+    let told = own.or(Some(&report.config[name])).into_iter();
+    let texts: Vec<String> = match (both, own) {
+        (Some(common), Some(own)) => vec![text(common), text(own)],
+        _ => told.map(text).collect(),
+    };
+    texts.join(" ").trim().to_owned()
 }
 
 /// The runs as CSV text with a header; a percentile with too few samples is an empty field.
@@ -188,20 +197,20 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 p99_999_ns_min,
                 p99_999_ns_max,
                 verbs_per_insert: run.verbs_per_insert.and_then(|verbs| verbs.total),
-                coroutines: setting(report, "coroutines"),
-                jitter: setting(report, "jitter"),
-                hostile: setting(report, "hostile"),
-                swap: setting(report, "swap"),
-                qp_cache: setting(report, "qp-cache"),
-                lock_memory: setting(report, "lock-memory"),
-                cache_budget: setting(report, "cache-budget"),
-                fill: setting(report, "fill"),
-                page_bytes: setting(report, "page-bytes"),
-                set: setting(report, "set"),
+                coroutines: setting(report, run, "coroutines"),
+                jitter: setting(report, run, "jitter"),
+                hostile: setting(report, run, "hostile"),
+                swap: setting(report, run, "swap"),
+                qp_cache: setting(report, run, "qp-cache"),
+                lock_memory: setting(report, run, "lock-memory"),
+                cache_budget: setting(report, run, "cache-budget"),
+                fill: setting(report, run, "fill"),
+                page_bytes: setting(report, run, "page-bytes"),
+                set: setting(report, run, "set"),
                 critical_section_local: run.critical_section_local.as_deref(),
                 critical_section_remote: run.critical_section_remote.as_deref(),
-                arrivals: setting(report, "arrivals"),
-                gap: setting(report, "gap"),
+                arrivals: setting(report, run, "arrivals"),
+                gap: setting(report, run, "gap"),
                 grants: fairness.map(|row| row.grants),
                 overtaken_mean: overtaken.and_then(|row| row.mean),
                 overtaken_p99: overtaken.and_then(|row| row.p99),
@@ -216,6 +225,7 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 remote_local_share,
                 remote_remote,
                 remote_remote_share,
+                part: run.part.as_deref(),
             })
             .map_err(|error| failed(&error))?;
     }

@@ -17,7 +17,7 @@
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
 //! | what the claims depend on | [`sensitivity`] |
-//! | the commands | [`command`], [`figure12`], [`cli`] |
+//! | the commands, what they run and how that is done | [`command`], [`plan`], [`perform`], [`figures`], [`cli`] |
 
 pub mod claims;
 pub mod cli;
@@ -27,17 +27,20 @@ pub mod csv_text;
 pub mod distribution;
 pub mod driver;
 mod error;
-pub mod figure12;
+pub mod figures;
 mod files;
 mod fitting;
 pub mod hgrm;
 pub mod inserts;
+mod jobs;
 pub mod latency;
 pub mod lock_bench;
 mod lock_memory;
 mod memory;
 pub mod mix;
+pub mod perform;
 pub mod permutation;
+pub mod plan;
 pub mod plot;
 mod progress;
 mod remarks;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use dmtree_lock::DataPath;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::claims::Claim;
 use crate::inserts::InsertVerbs;
@@ -44,6 +44,12 @@ impl fmt::Display for Class {
 /// One class of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {
+    /// Which part of the command it is of, in words; where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The options that make the part, by name.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub varied: Map<String, Value>,
     /// The lock as typed.
     pub lock: String,
     /// Its parameters.
@@ -112,15 +118,17 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    /// What it is a run of beside its lock, in words: `uniform, local page data by cpu`, `30 locks`.
+    /// What it is a run of beside its lock, in words: `uniform, local page data by cpu`, `4 nodes, 30 locks`.
     pub fn setting(&self) -> String {
-        match self.data_path {
+        let part = self.part.as_ref();
+        let setting = match self.data_path {
             Some(path) => format!("{}, local page data by {}", self.panel(), path_name(path)),
             None => self.panel(),
-        }
+        };
+        part.map_or(String::new(), |part| format!("{part}, ")) + &setting
     }
 
-    /// The same without the data path, of which figures have one.
+    /// The same without part and data path, of which figures have one.
     pub fn panel(&self) -> String {
         match &self.distribution {
             Some(distribution) => distribution.clone(),
@@ -134,6 +142,8 @@ impl RunRow {
     /// A row for tests that look at a few fields only.
     pub(crate) fn for_test() -> Self {
         Self {
+            part: None,
+            varied: Map::new(),
             lock: "farlock".to_owned(),
             lock_params: BTreeMap::new(),
             distribution: Some("uniform".to_owned()),
@@ -219,6 +229,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Unit;
 
     #[test]
     fn absent_and_null_are_told_apart() {
@@ -253,7 +264,8 @@ mod tests {
         );
         report.claims = vec![Claim {
             id: "f12-throughput",
-            data_path: DataPath::Cpu,
+            data_path: Some(DataPath::Cpu),
+            unit: Unit::Ratio,
             published: "the same",
             measured: None,
             over_seeds: None,

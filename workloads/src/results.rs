@@ -6,7 +6,6 @@ use dmtree_index::tree::DEFAULT_SEARCH_NS;
 use dmtree_lock::Cohort;
 use serde_json::Value;
 
-use crate::claims::Claim;
 use crate::csv_text::csv_text;
 use crate::error::{Failure, Result};
 use crate::files::write_whole;
@@ -15,13 +14,13 @@ use crate::inserts::InsertVerbs;
 use crate::latency::Latencies;
 use crate::lock_bench::Order;
 use crate::lock_memory;
-use crate::plot::{Caption, tail_latency_svg};
+use crate::plan::{Part, Plan, Results};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, WorkSpec, lock_options, nanos};
 use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
-use crate::settings::choice::{PageFormat, Swap, path_name};
+use crate::settings::Settings;
+use crate::settings::choice::{PageFormat, Swap};
 use crate::settings::quantity::{Count, Time, bytes_text};
-use crate::settings::{Settings, Subject};
 
 /// The classes of a run that have clients, each with its latencies; all of them together come last.
 pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latencies)> {
@@ -47,8 +46,9 @@ fn measured_s(outcome: &RunOutcome, settings: &Settings) -> f64 {
     }
 }
 
-/// The rows of one run, of all its seeds; none of no seeds.
-fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
+/// The rows of one run of `part`, of all its seeds; none of no seeds.
+fn rows_of(seeds: &[RunOutcome], part: &Part) -> Vec<RunRow> {
+    let settings = &part.settings;
     let Some(outcome) = pool(seeds) else {
         return Vec::new();
     };
@@ -69,10 +69,14 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
         of_seeds
             .iter()
             .zip(seeds)
-            .map(|(classes, seed)| (&classes[class].1, measured_s(seed, settings)))
-            .map(|(latencies, seconds)| SeedFigures {
-                throughput_ops_s: latencies.count() as f64 / seconds,
-                latency_ns: latencies.summary(),
+            .map(|(classes, seed)| {
+                let (class, latencies) = &classes[class];
+                let fairness = seed.fairness.as_ref().map(|tally| tally.row(*class));
+                SeedFigures {
+                    throughput_ops_s: latencies.count() as f64 / measured_s(seed, settings),
+                    latency_ns: latencies.summary(),
+                    longest_run: fairness.and_then(|fairness| fairness.longest_run),
+                }
             })
             .collect()
     };
@@ -91,6 +95,8 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
         .enumerate()
         .map(|(number, class)| (class, each_seed(number)))
         .map(|((class, latencies), each_seed)| RunRow {
+            part: (!part.name.is_empty()).then(|| part.name.clone()),
+            varied: part.varied.clone(),
             lock: spec.lock.to_string(),
             lock_params: lock_params.clone(),
             distribution: tree.map(|(distribution, _)| distribution.to_string()),
@@ -125,41 +131,35 @@ fn rows_of(seeds: &[RunOutcome], settings: &Settings) -> Vec<RunRow> {
         .collect()
 }
 
-/// The report of `command` over all runs; `judge` finds its claims.
+/// The report of `plan` over all runs, whose outcomes are `by_part`.
 ///
 /// # Errors
 /// [`Failure::Work`] when the settings have no JSON form; they have.
-pub fn report(
-    command: &str,
-    settings: &Settings,
-    outcomes: &[RunOutcome],
-    judge: impl FnOnce(&[RunRow]) -> Vec<Claim>,
-) -> Result<Report> {
-    let runs: Vec<RunRow> = by_run(outcomes)
-        .flat_map(|seeds| rows_of(seeds, settings))
+pub(crate) fn report(plan: &Plan, by_part: &[Vec<RunOutcome>]) -> Result<Report> {
+    let parts = plan.parts().iter().zip(by_part);
+    let runs: Vec<RunRow> = parts
+        .flat_map(|(part, outcomes)| by_run(outcomes).flat_map(|seeds| rows_of(seeds, part)))
         .collect();
-    let claims = judge(&runs);
-    let config = serde_json::to_value(&settings.options)
-        .map_err(|error| Failure::Work(format!("cannot write the settings as JSON: {error}")))?;
+    let settings = plan.base();
+    let outcomes = || by_part.iter().flatten();
     Ok(Report {
         schema: SCHEMA,
-        command: command.to_owned(),
+        command: plan.command.name.to_owned(),
         version: env!("CARGO_PKG_VERSION"),
         fabric: settings.fabric.to_string(),
         time: "virtual",
         profile: settings.profile.name.to_owned(),
-        config,
+        config: plan.reported_options()?,
+        claims: (plan.command.judge)(settings, &runs),
         runs,
         simulator: Simulator {
-            events: outcomes.iter().map(|outcome| outcome.events).sum(),
-            folded: outcomes.iter().map(|outcome| outcome.folded).sum(),
-            verbs: outcomes.iter().map(|outcome| outcome.verbs).sum(),
-            wall_s: outcomes
-                .iter()
+            events: outcomes().map(|outcome| outcome.events).sum(),
+            folded: outcomes().map(|outcome| outcome.folded).sum(),
+            verbs: outcomes().map(|outcome| outcome.verbs).sum(),
+            wall_s: outcomes()
                 .map(|outcome| outcome.event_loop.as_secs_f64())
                 .sum(),
         },
-        claims,
     })
 }
 
@@ -173,57 +173,40 @@ pub fn json_text(report: &Report) -> Result<String> {
         .map_err(|error| Failure::Work(format!("cannot write JSON: {error}")))
 }
 
-/// Writes everything into `directory`: `NAME.json`, `NAME.csv`, `NAME-PATH.svg` for each data path of a tree, `NAME.svg`
-/// of locks alone, and the percentile distribution of each class of each run as `.hgrm`.
+/// Writes everything into `directory`: `NAME.json`, `NAME.csv`, `NAME.svg` (of a tree `NAME-PATH.svg` for each data
+/// path), and the percentile distribution of each class of each run as `.hgrm`.
 ///
 /// # Errors
 /// [`Failure::Work`] naming the file that could not be written.
-pub fn write_all(
-    directory: &Path,
-    name: &str,
-    title: &str,
-    settings: &Settings,
-    outcomes: &[RunOutcome],
-    report: &Report,
-) -> Result<()> {
+pub(crate) fn write_all(directory: &Path, results: &Results<'_>) -> Result<()> {
+    let name = results.command().file_name;
+    let report = &results.report;
     write_whole(&directory.join(format!("{name}.json")), &json_text(report)?)?;
     write_whole(&directory.join(format!("{name}.csv")), &csv_text(report)?)?;
-    let write_figure = |rows: &[RunRow], name: String, subtitle: String| {
-        let title = title.to_owned();
-        let caption = Caption { title, subtitle };
-        write_whole(&directory.join(name), &tail_latency_svg(rows, &caption)?)
-    };
-    match settings.subject() {
-        Subject::Locks => {
-            write_figure(&report.runs, format!("{name}.svg"), conditions(settings))?;
-        }
-        Subject::Tree => {
-            for path in settings.data_paths.each() {
-                let rows = report.runs.iter();
-                let rows: Vec<RunRow> = rows
-                    .filter(|row| row.data_path == Some(*path))
-                    .cloned()
-                    .collect();
-                let path = path_name(*path);
-                let subtitle = format!("{}, local page data by {path}", conditions(settings));
-                write_figure(&rows, format!("{name}-{path}.svg"), subtitle)?;
-            }
-        }
+    for drawing in results.drawings()? {
+        let file = format!("{name}{}.svg", drawing.suffix);
+        write_whole(&directory.join(file), &drawing.svg)?;
     }
-    for outcome in by_run(outcomes).filter_map(pool) {
-        for (class, latencies) in classes(&outcome, settings) {
-            let file = directory.join(format!("{}-{class}.hgrm", outcome.spec.file_name()));
-            write_whole(&file, &percentile_text(&latencies))?;
+    for (part, outcomes) in results.parts() {
+        for outcome in by_run(outcomes).filter_map(pool) {
+            for (class, latencies) in classes(&outcome, &part.settings) {
+                let run = outcome.spec.file_name();
+                let file = format!("{}{run}-{class}.hgrm", part.file_prefix());
+                write_whole(&directory.join(file), &percentile_text(&latencies))?;
+            }
         }
     }
     Ok(())
 }
 
-/// What all runs of a figure have in common, in one line.
-pub fn conditions(settings: &Settings) -> String {
+/// What all runs have in common, in one line, of the settings of all parts.
+pub fn conditions(parts: &[&Settings]) -> String {
+    let Some(settings) = parts.first() else {
+        return String::new();
+    };
     let coroutines = match settings.coroutines {
         1 => String::new(),
-        more => format!(" × {}", counted(u64::from(more), "coroutine")),
+        more => format!(" × {}", counted(more, "coroutine")),
     };
     let jitter = match settings.jitter.as_nanos() {
         0 => String::new(),
@@ -253,22 +236,27 @@ pub fn conditions(settings: &Settings) -> String {
         .options
         .set
         .iter()
+        .filter(|item| parts.iter().all(|part| part.options.set.contains(item)))
         .map(|item| format!(", {item}"))
         .collect();
-    let measured = format!("{} measured", seconds_text(settings.window.as_secs_f64()));
-    let work = match &settings.lock_bench {
-        None => format!(
-            "{} keys, {}, {measured}",
-            Count(settings.keys).short(),
-            settings.mix
-        ),
-        Some(bench) => bench.conditions(&settings.options, &measured),
+    let mut works: Vec<String> = Vec::new();
+    for part in parts {
+        let work = work_text(part);
+        if !works.contains(&work) {
+            works.push(work);
+        }
+    }
+    // More than two say what is varied, which the parts' names say better.
+    let works = match works.as_slice() {
+        [one] => format!("{one}, "),
+        [one, other] => format!("{one}; {other}; "),
+        _ => String::new(),
     };
     format!(
-        "{}, {} × {}{coroutines}, {work}, {}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
+        "{}, {} × {}{coroutines}, {works}{}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
         settings.profile.name,
-        counted(u64::from(settings.nodes), "node"),
-        counted(u64::from(settings.threads), "thread"),
+        counts(parts, "node", |settings| settings.nodes),
+        counts(parts, "thread", |settings| settings.threads),
         seeds_text(settings),
         if settings.hostile { ", hostile" } else { "" },
         if settings.profile.qp_cache_on {
@@ -277,6 +265,28 @@ pub fn conditions(settings: &Settings) -> String {
             ", no queue-pair cache"
         },
     )
+}
+
+/// What clients do, and how long.
+fn work_text(settings: &Settings) -> String {
+    let measured = format!("{} measured", seconds_text(settings.window.as_secs_f64()));
+    match &settings.lock_bench {
+        None => format!(
+            "{} keys, {}, {measured}",
+            Count(settings.keys).short(),
+            settings.mix
+        ),
+        Some(bench) => bench.conditions(&settings.options, &measured),
+    }
+}
+
+/// `10 nodes`, or from the least to the greatest of the parts, `2–10 nodes`.
+fn counts(parts: &[&Settings], what: &str, of: fn(&Settings) -> u16) -> String {
+    let numbers = || parts.iter().map(|settings| of(settings));
+    match (numbers().min(), numbers().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least}–{most} {what}s"),
+        (least, _) => counted(least.unwrap_or(0), what),
+    }
 }
 
 /// What the settings do not say by themselves, a line each.
@@ -302,7 +312,7 @@ pub fn notes(settings: &Settings) -> String {
         .collect()
 }
 
-fn counted(number: u64, what: &str) -> String {
+fn counted(number: u16, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

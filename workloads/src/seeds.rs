@@ -22,6 +22,8 @@ pub struct SeedFigures {
     pub throughput_ops_s: f64,
     /// Their latencies, in nanoseconds.
     pub latency_ns: Summary,
+    /// Most grants in a row of one lock to the class; of locks alone.
+    pub longest_run: Option<u64>,
 }
 
 /// The least and the greatest over the seeds.

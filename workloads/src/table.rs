@@ -111,26 +111,38 @@ pub fn claims_text(claims: &[Claim]) -> String {
         return String::new();
     }
     let over_seeds = claims.iter().any(|claim| claim.over_seeds.is_some());
+    let of_paths = claims.iter().any(|claim| claim.data_path.is_some());
     let mut table = new_table();
-    let names = ["claim", "data path", "published", "measured", "verdict"];
-    table.set_header(names.into_iter().chain(over_seeds.then_some("over seeds")));
+    table.set_header(
+        ["claim"]
+            .into_iter()
+            .chain(of_paths.then_some("data path"))
+            .chain(["published", "measured", "verdict"])
+            .chain(over_seeds.then_some("over seeds")),
+    );
+    let nothing = || NOTHING.to_owned();
     for claim in claims {
-        let row = [
-            claim.id.to_owned(),
-            path_name(claim.data_path).to_owned(),
-            claim.published.to_owned(),
-            claim
-                .measured
-                .map_or_else(|| NOTHING.to_owned(), |range| range.to_string()),
-            claim.verdict.map_or_else(
-                || "too few samples".to_owned(),
-                |verdict| verdict.to_string(),
-            ),
-        ];
+        let path = claim
+            .data_path
+            .map_or_else(nothing, |path| path_name(path).to_owned());
+        let verdict = claim.verdict.map_or_else(
+            || "too few samples".to_owned(),
+            |verdict| verdict.to_string(),
+        );
         let over = claim
             .over_seeds
-            .map_or_else(|| NOTHING.to_owned(), |over| over.to_string());
-        table.add_row(row.into_iter().chain(over_seeds.then_some(over)));
+            .map_or_else(nothing, |over| over.text(claim.unit));
+        table.add_row(
+            [claim.id.to_owned()]
+                .into_iter()
+                .chain(of_paths.then_some(path))
+                .chain([
+                    claim.published.to_owned(),
+                    claim.measured_text().unwrap_or_else(nothing),
+                    verdict,
+                ])
+                .chain(over_seeds.then_some(over)),
+        );
     }
     let also = if over_seeds {
         "; of all seeds together.\nOver seeds: where its ends lie with each seed alone"
@@ -138,15 +150,15 @@ pub fn claims_text(claims: &[Claim]) -> String {
         ""
     };
     format!(
-        "FARLock against Sherman's lock; measured is the least and the greatest of the ratios at P95, P99, P99.9\n\
-         and P99.999, or of the throughputs{also}\n{table}\n"
+        "what the paper says; measured is the least and the greatest of the ratios at P95, P99, P99.9 and P99.999, or\n\
+         of the throughputs, over all runs that a claim is about{also}\n{table}\n"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::{Range, Verdict};
+    use crate::claims::{Range, Unit, Verdict};
     use dmtree_lock::DataPath;
 
     #[test]
@@ -183,7 +195,8 @@ mod tests {
         assert_eq!(claims_text(&[]), "");
         let claim = Claim {
             id: "f12-local-uniform",
-            data_path: DataPath::Cpu,
+            data_path: Some(DataPath::Cpu),
+            unit: Unit::Ratio,
             published: "11–14×",
             measured: Some(Range {
                 min: 0.514,

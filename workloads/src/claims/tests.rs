@@ -1,5 +1,8 @@
+use super::judge::Rule;
 use super::*;
 use crate::latency::Summary;
+use crate::report::{Class, RunRow};
+use crate::seeds::SeedFigures;
 
 const PUBLISHED: Range = Range {
     min: 11.0,
@@ -20,7 +23,7 @@ fn both_ends_of_a_range_are_judged() {
         (0.4, 0.9, Verdict::Fails),
     ] {
         assert_eq!(
-            judge_range(Range { min, max }, PUBLISHED),
+            Rule::Between(PUBLISHED).verdict(Range { min, max }),
             verdict,
             "{min}–{max}"
         );
@@ -35,7 +38,49 @@ fn about_the_same_is_within_a_tenth() {
         (0.89, 1.0, Verdict::Fails),
         (1.0, 1.11, Verdict::Fails),
     ] {
-        assert_eq!(judge_sameness(Range { min, max }), verdict, "{min}–{max}");
+        assert_eq!(
+            Rule::Same.verdict(Range { min, max }),
+            verdict,
+            "{min}–{max}"
+        );
+    }
+}
+
+#[test]
+fn the_other_rules() {
+    use Verdict::{Direction, Fails, Holds};
+    for (rule, min, max, verdict) in [
+        (Rule::UpTo(8.0), 1.2, 6.1, Holds),
+        (Rule::UpTo(8.0), 0.5, 9.9, Holds),
+        (Rule::UpTo(8.0), 1.2, 5.9, Direction),
+        (Rule::UpTo(8.0), 1.2, 10.1, Direction),
+        (Rule::UpTo(8.0), 0.9, 5.9, Fails),
+        (Rule::Is(135.3), 102.0, 169.0, Holds),
+        (Rule::Is(135.3), 101.0, 135.3, Fails),
+        (Rule::Is(135.3), 135.3, 170.0, Fails),
+        (Rule::More, 1.01, 99.0, Holds),
+        (Rule::More, 1.0, 99.0, Fails),
+    ] {
+        assert_eq!(
+            rule.verdict(Range { min, max }),
+            verdict,
+            "{rule:?}: {min}–{max}"
+        );
+    }
+}
+
+#[test]
+fn medians_and_units() {
+    assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    let range = |min, max| Range { min, max };
+    for (range, unit, text) in [
+        (range(12.0, 12.04), Unit::Ratio, "12×"),
+        (range(0.514, 3.61), Unit::Ratio, "0.51–3.6×"),
+        (range(135.3, 143.2), Unit::Us, "135–143 µs"),
+        (range(7.0, 7.0), Unit::Requests, "7"),
+    ] {
+        assert_eq!(range.text(unit), text);
     }
 }
 
@@ -100,7 +145,7 @@ fn the_cells_of_each_claim_are_found() {
             max: 12.0
         })
     );
-    assert_eq!(claims[0].measured.unwrap().to_string(), "12×");
+    assert_eq!(claims[0].measured_text().as_deref(), Some("12×"));
     assert!(
         judge_figure_12(&rows, DataPath::Loopback).is_empty(),
         "those runs are not there"
@@ -156,6 +201,7 @@ fn seeds_are_judged_together_and_shown_one_by_one() {
             p99_999,
             ..Summary::default()
         },
+        longest_run: None,
     };
     let with_seeds = |lock, class, pooled: SeedFigures, each_seed| RunRow {
         lock: String::from(lock),
@@ -189,10 +235,14 @@ fn seeds_are_judged_together_and_shown_one_by_one() {
     assert_eq!(claims[0].verdict, Some(Verdict::Holds));
     let over = claims[0].over_seeds.unwrap();
     assert_eq!((over.min, over.max), (Span(10.0, 13.0), Span(10.0, 13.0)));
-    assert_eq!(over.to_string(), "10–13× to 10–13×");
+    assert_eq!(over.text(Unit::Ratio), "10–13× to 10–13×");
     assert_eq!(
         serde_json::to_value(over).unwrap(),
-        serde_json::json!({"min": [10.0, 13.0], "max": [10.0, 13.0]})
+        serde_json::json!({
+            "min": [10.0, 13.0],
+            "max": [10.0, 13.0],
+            "median": {"min": 11.5, "max": 11.5},
+        })
     );
     // Throughputs of both distributions; a seed's ratios are those of the same seed.
     let of = |lock, distribution: &str, each: [f64; 2]| RunRow {
@@ -221,6 +271,6 @@ fn seeds_are_judged_together_and_shown_one_by_one() {
 fn published_ranges_are_known_by_id() {
     let range = |id| published_range(id).map(|range| (range.min, range.max));
     assert_eq!(range("f12-local-uniform"), Some((11.0, 14.0)));
-    assert_eq!(range("f12-throughput"), Some(ABOUT_THE_SAME));
+    assert_eq!(range("f12-throughput"), Some((0.9, 1.1)));
     assert_eq!(range("f13"), None);
 }

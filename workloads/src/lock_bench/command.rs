@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::section::{LOCAL, REMOTE, Section};
-use crate::command::Command;
+use crate::command::{Command, draw_tails};
 use crate::settings::locks::LockCounts;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Bounded;
@@ -17,8 +17,10 @@ pub const LOCK_BENCH: Command = Command {
     defaults,
     quick,
     paper: None,
+    parts: |_| Vec::new(),
     judge: |_, _| Vec::new(),
     remark: |_| None,
+    draw: draw_tails,
 };
 
 fn defaults(given: &Options) -> Options {

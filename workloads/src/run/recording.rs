@@ -87,7 +87,7 @@ impl Recording {
         let timeline = self.timeline.zip(wanted).map(|(timeline, wanted)| {
             let caption = Caption {
                 title: format!("Locks over time: {}", plan.spec.title()),
-                subtitle: conditions(plan.settings),
+                subtitle: conditions(&[plan.settings]),
             };
             timeline.finish(now_ps, wanted, &caption)
         });

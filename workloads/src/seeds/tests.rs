@@ -1,8 +1,10 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::command::BENCH;
 use crate::latency::Latencies;
-use crate::results::report;
+use crate::plan::Plan;
+use crate::report::Report;
 use crate::run::{RunPlan, runs_of};
 use crate::settings::{Options, Settings};
 use crate::sweep::run_all;
@@ -30,6 +32,11 @@ fn run(settings: &Settings) -> Vec<RunOutcome> {
         RunPlan::new(settings, spec)?.execute(&Progress::hidden(), abandon)
     })
     .unwrap()
+}
+
+fn report(settings: &Settings, outcomes: &[RunOutcome]) -> Report {
+    let plan = Plan::single(&BENCH, settings.clone());
+    plan.results(outcomes.to_vec()).unwrap().report
 }
 
 static SEEDS: LazyLock<(Settings, Vec<RunOutcome>)> = LazyLock::new(|| {
@@ -73,7 +80,7 @@ fn pooled_seeds_are_the_runs_of_each_seed_merged() {
 #[test]
 fn a_row_has_what_all_seeds_and_what_each_of_them_shows() {
     let (settings, outcomes) = &*SEEDS;
-    let report = report("bench", settings, outcomes, |_| Vec::new()).unwrap();
+    let report = report(settings, outcomes);
     assert_eq!(report.runs.len(), 6, "two locks, three classes");
     for row in &report.runs {
         assert_eq!((row.seed, row.seeds, row.each_seed.len()), (7, 3, 3));
@@ -124,7 +131,7 @@ fn a_row_has_what_all_seeds_and_what_each_of_them_shows() {
 #[test]
 fn one_seed_has_no_span() {
     let settings = settings("nodes = 2\nthreads = 1\nkeys = 1000\nseconds = \"1ms\"\nwarmup = 0\n");
-    let report = report("bench", &settings, &run(&settings), |_| Vec::new()).unwrap();
+    let report = report(&settings, &run(&settings));
     assert!(
         report
             .runs

@@ -154,12 +154,14 @@ fn line(dependence: &Dependence) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claims::Unit;
     use dmtree_lock::DataPath;
 
     fn claim(id: &'static str, verdict: Option<Verdict>) -> Claim {
         Claim {
             id,
-            data_path: DataPath::Loopback,
+            data_path: Some(DataPath::Loopback),
+            unit: Unit::Ratio,
             published: "",
             measured: None,
             over_seeds: None,

@@ -15,32 +15,40 @@ mod variations;
 use dmtree_lock::LockSpec;
 
 use crate::claims::Claim;
-use crate::command::{BENCH, check_outputs, effective_config, figure_12_claims, write_data};
+use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
-use crate::figure12;
+use crate::figures::figure12;
 use crate::files::write_whole;
-use crate::fitting::advice;
+use crate::jobs::{Job, run_jobs, threads_for};
 use crate::lock_bench::wanted::check_given;
-use crate::memory::{available_bytes, runs_that_fit};
 use crate::mix::Mix;
+use crate::perform::{check_outputs, console_beside, write_data};
+use crate::plan::{Plan, effective_config};
 use crate::plot::Caption;
 use crate::plot::sensitivity::sensitivity_svg;
-use crate::progress::Progress;
 use crate::report::{Report, RunRow};
-use crate::results::{conditions, notes, report};
-use crate::run::{RunOutcome, RunPlan, RunSpec, bytes_needed, runs_of};
+use crate::results::{conditions, notes};
+use crate::run::RunOutcome;
 use crate::settings::choice::{DataPaths, Switch};
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::{Bounded, Place};
 use crate::settings::{Options, Settings, Subject};
-use crate::sweep::run_all;
+use crate::store::Resume;
 
 use dependence::{Judged, dependences, dependences_text};
 use setting::{Setting, settings_of};
 
-const COMMAND: &str = "figure sensitivity";
 const TITLE: &str = "Sensitivity: what the claims about Figure 12 depend on";
+
+/// What makes the report of one setting.
+const COMMAND: Command = Command {
+    name: "figure sensitivity",
+    title: TITLE,
+    judge: figure12::claims,
+    remark: |_| None,
+    ..figure12::COMMAND
+};
 
 /// What one setting came to.
 #[derive(Clone, Debug)]
@@ -74,7 +82,7 @@ impl Study {
             return Vec::new();
         };
         let claims = |row: &StudyRow, other: &StudyRow| {
-            figure_12_claims(&row.setting.settings, &where_also(&row.runs, &other.runs))
+            figure12::claims(&row.setting.settings, &where_also(&row.runs, &other.runs))
         };
         let rows = self.rows.iter();
         rows.map(|row| [claims(row, base), claims(base, row)])
@@ -151,21 +159,23 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
     check_claims(&base)?;
     check_size(&options, &base)?;
     let settings = settings_of(&options)?;
-    let runs: Vec<(usize, RunSpec)> = settings
+    let names: Vec<String> = settings
         .iter()
-        .enumerate()
-        .flat_map(|(index, setting)| {
-            let runs = runs_of(&setting.settings).into_iter();
-            runs.map(move |spec| (index, spec))
-        })
-        // Those of fast RNICs take longest, and are last in the table: they begin first.
-        .rev()
+        .map(|setting| format!("setting {}", setting.name()))
         .collect();
-    let threads = threads_for(&settings, &runs)?;
+    // Those of fast RNICs take longest, and are last in the table: they begin first.
+    let mut jobs: Vec<Job<'_>> = settings
+        .iter()
+        .zip(&names)
+        .flat_map(|(setting, name)| Job::all_of(name, &setting.settings))
+        .collect();
+    jobs.reverse();
+    let threads = threads_for(&jobs)?;
     check_outputs(&base, "sensitivity")?;
 
-    let outcomes = sweep(&settings, &runs, threads)?;
-    let (study, reports) = study(settings, &outcomes)?;
+    let mut outcomes = run_jobs(&jobs, Resume::of(&base, &jobs)?, threads)?;
+    outcomes.reverse();
+    let (study, reports) = study(settings, outcomes)?;
     let alike = study.alike();
     let judged: Vec<Judged<'_>> = study
         .rows
@@ -206,15 +216,6 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
             _ => String::new(),
         }
     );
-    let taken = [&base.json, &base.csv]
-        .into_iter()
-        .flatten()
-        .any(Place::is_stdout);
-    let console = if taken {
-        Console::Stderr
-    } else {
-        Console::Stdout
-    };
     let data = |place: &Option<Place>, text: &str| {
         place
             .as_ref()
@@ -222,14 +223,14 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
     };
     let (json, csv) = (data(&base.json, &json), data(&base.csv, &csv));
     // A full disk must not cost the results of a long run: they are shown all the same.
-    let printed = console.print(&text);
+    let printed = console_beside(&base).print(&text);
     written.and(json).and(csv).and(printed)
 }
 
 fn heading(base: &Settings) -> String {
     format!(
         "{}, local page data by {}",
-        conditions(base),
+        conditions(&[base]),
         base.data_paths
     )
 }
@@ -286,66 +287,18 @@ fn list(locks: &[LockSpec]) -> String {
     names.join(",")
 }
 
-/// On how many threads the runs fit into memory, the largest of them at once.
-fn threads_for(settings: &[Setting], runs: &[(usize, RunSpec)]) -> Result<usize> {
-    let mut most = (0, 0);
-    for (index, spec) in runs {
-        let bytes = bytes_needed(&settings[*index].settings, spec)
-            .map_err(|failure| of_setting(&settings[*index], failure))?;
-        most = most.max((bytes, *index));
-    }
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let largest = &settings[most.1];
-    runs_that_fit(most.0, available_bytes(), cores.min(runs.len()), |usable| {
-        advice(&largest.settings, &runs_of(&largest.settings), usable)
-    })
-    .map_err(|failure| of_setting(largest, failure))
-}
-
-/// The failure, with the setting that it is of.
-fn of_setting(setting: &Setting, failure: Failure) -> Failure {
-    let with = |why: String| format!("setting {}: {why}", setting.name());
-    match failure {
-        Failure::Usage(why) => Failure::Usage(with(why)),
-        Failure::Work(why) => Failure::Work(with(why)),
-    }
-}
-
-/// The outcomes of the runs, by setting, each setting's in the order of [`runs_of`].
-fn sweep(
-    settings: &[Setting],
-    runs: &[(usize, RunSpec)],
-    threads: usize,
-) -> Result<Vec<Vec<RunOutcome>>> {
-    let virtual_ns = |index: usize| {
-        let settings = &settings[index].settings;
-        (settings.warmup + settings.window).as_nanos() as u64
-    };
-    let progress = Progress::new(runs.iter().map(|(index, _)| virtual_ns(*index)).sum());
-    let outcomes = run_all(runs, threads, |(index, spec), abandon| {
-        let setting = &settings[*index];
-        RunPlan::new(&setting.settings, spec)
-            .and_then(|plan| plan.execute(&progress, abandon))
-            .map_err(|failure| of_setting(setting, failure))
-    });
-    progress.end();
-    let mut by_setting = vec![Vec::new(); settings.len()];
-    for ((index, _), outcome) in runs.iter().zip(outcomes?).rev() {
-        by_setting[*index].push(outcome);
-    }
-    Ok(by_setting)
-}
-
 /// The study, and the report of each of its settings.
-fn study(settings: Vec<Setting>, outcomes: &[Vec<RunOutcome>]) -> Result<(Study, Vec<Report>)> {
+fn study(settings: Vec<Setting>, outcomes: Vec<RunOutcome>) -> Result<(Study, Vec<Report>)> {
     let base = settings.first().map(|base| base.settings.options.clone());
     let bench = Settings::of((BENCH.defaults)(&Options::default()))?;
     let flags = flags::difference(&base.unwrap_or_default(), &bench.options)?;
     let (mut rows, mut reports) = (Vec::new(), Vec::new());
-    for (setting, outcomes) in settings.into_iter().zip(outcomes) {
-        let report = report(COMMAND, &setting.settings, outcomes, |runs| {
-            figure_12_claims(&setting.settings, runs)
-        })?;
+    let mut outcomes = outcomes.into_iter();
+    for setting in settings {
+        let runs = Job::all_of("", &setting.settings).count();
+        let of_setting = outcomes.by_ref().take(runs).collect();
+        let plan = Plan::single(&COMMAND, setting.settings.clone());
+        let report = plan.results(of_setting)?.report;
         rows.push(StudyRow {
             setting,
             claims: report.claims.clone(),

@@ -21,10 +21,10 @@ fn mark(verdict: Option<Verdict>) -> &'static str {
 }
 
 fn claim_text(claim: Option<&Claim>) -> String {
-    let measured = claim.and_then(|claim| Some((claim.measured?, claim.verdict)));
+    let measured = claim.and_then(|claim| Some((claim.measured_text()?, claim.verdict)));
     measured.map_or_else(
         || NOTHING.to_owned(),
-        |(range, verdict)| format!("{range} {}", mark(verdict)),
+        |(measured, verdict)| format!("{measured} {}", mark(verdict)),
     )
 }
 

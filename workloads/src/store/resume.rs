@@ -4,14 +4,14 @@ use std::fs::File;
 
 use super::{Found, Store};
 use crate::error::Result;
+use crate::jobs::Job;
 use crate::progress::Progress;
-use crate::run::{RunOutcome, RunSpec};
+use crate::run::RunOutcome;
 use crate::settings::Settings;
 
 /// The runs of a command, of which some may have been done before.
 #[derive(Debug)]
-pub(crate) struct Resume<'a> {
-    settings: &'a Settings,
+pub(crate) struct Resume {
     store: Option<Store>,
     /// While it is open nobody else works in the store.
     lock: Option<File>,
@@ -21,32 +21,29 @@ pub(crate) struct Resume<'a> {
     unusable: Vec<String>,
 }
 
-impl<'a> Resume<'a> {
-    /// Looks for the `runs` of `settings`; writes nothing. Without `--resume on` nothing is looked for and nothing
-    /// kept, nor when a trace or a timeline is wanted, which only a run makes.
+impl Resume {
+    /// Looks for the runs that `jobs` are, where the command's `settings` have results; writes nothing. Without
+    /// `--resume on` nothing is looked for and nothing kept, nor when a trace or a timeline is wanted, which only a run
+    /// makes.
     ///
     /// # Errors
     /// [`crate::Failure::Usage`] when the program cannot read itself.
-    pub(crate) fn of(settings: &'a Settings, runs: &[RunSpec]) -> Result<Self> {
+    pub(crate) fn of(settings: &Settings, jobs: &[Job<'_>]) -> Result<Self> {
         let recorded = settings.trace.is_some() || settings.timeline.is_some();
         let store = match &settings.out {
             Some(out) if settings.resume && !recorded => Some(Store::of(out)?),
             _ => None,
         };
-        Self::from(store, settings, runs)
+        Self::from(store, jobs)
     }
 
-    pub(super) fn from(
-        store: Option<Store>,
-        settings: &'a Settings,
-        runs: &[RunSpec],
-    ) -> Result<Self> {
+    pub(super) fn from(store: Option<Store>, jobs: &[Job<'_>]) -> Result<Self> {
         let mut unusable = Vec::new();
         let mut found = Vec::new();
-        for spec in runs {
+        for job in jobs {
             found.push(match &store {
                 None => None,
-                Some(store) => match store.find(settings, spec)? {
+                Some(store) => match store.find(job.settings, &job.spec)? {
                     Found::Run(outcome) => Some(*outcome),
                     Found::Nothing => None,
                     Found::Unusable(why) => {
@@ -57,7 +54,6 @@ impl<'a> Resume<'a> {
             });
         }
         Ok(Self {
-            settings,
             store,
             lock: None,
             found,
@@ -65,17 +61,12 @@ impl<'a> Resume<'a> {
         })
     }
 
-    /// Those of `runs` that are left to do.
-    pub(crate) fn left(&self, runs: &[RunSpec]) -> Vec<RunSpec> {
-        let all = runs.iter().zip(&self.found);
+    /// Those of `jobs` that are left to do.
+    pub(crate) fn left<'a>(&self, jobs: &[Job<'a>]) -> Vec<Job<'a>> {
+        let all = jobs.iter().zip(&self.found);
         all.filter(|(_, found)| found.is_none())
-            .map(|(spec, _)| spec.clone())
+            .map(|(job, _)| job.clone())
             .collect()
-    }
-
-    /// How many are done.
-    pub(crate) fn done(&self) -> usize {
-        self.found.iter().flatten().count()
     }
 
     /// Makes sure that runs can be kept.
@@ -99,16 +90,17 @@ impl<'a> Resume<'a> {
             .collect();
         format!(
             "{again}{} of {} runs are taken from {}\n",
-            self.done(),
+            self.found.iter().flatten().count(),
             self.found.len(),
             store.directory().display()
         )
     }
 
-    /// Keeps what a run has found. That it cannot be kept is told and costs no result: it would have to be run again.
-    pub(crate) fn keep(&self, outcome: &RunOutcome, progress: &Progress) {
+    /// Keeps what a run with these `settings` has found. That it cannot be kept is told and costs no result: it would
+    /// have to be run again.
+    pub(crate) fn keep(&self, settings: &Settings, outcome: &RunOutcome, progress: &Progress) {
         let Some(store) = &self.store else { return };
-        if let Err(failure) = store.keep(self.settings, outcome) {
+        if let Err(failure) = store.keep(settings, outcome) {
             progress.tell(&format!(
                 "warning: {failure}; a later command will have to run it again\n"
             ));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::Progress;
+use crate::jobs::Job;
 use crate::run::{RunPlan, runs_of};
 use crate::settings::Options;
 use crate::sweep::run_all;
@@ -274,10 +275,10 @@ fn what_was_done_is_put_where_it_belongs() {
     for done in [1, 4, 5] {
         store.keep(&settings, &all[done]).unwrap();
     }
-    let resume = Resume::from(Some(store), &settings, &runs).unwrap();
-    assert_eq!(resume.done(), 3);
+    let jobs: Vec<Job<'_>> = Job::all_of("", &settings).collect();
+    let resume = Resume::from(Some(store), &jobs).unwrap();
     assert!(resume.text().starts_with("3 of 6 runs are taken from "));
-    let left = resume.left(&runs);
+    let left: Vec<_> = resume.left(&jobs).into_iter().map(|job| job.spec).collect();
     assert_eq!(left, [0, 2, 3].map(|at| runs[at].clone()));
     let new: Vec<RunOutcome> = [0, 2, 3].map(|at| all[at].clone()).into();
     let complete = resume.complete(new);

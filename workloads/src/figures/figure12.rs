@@ -7,8 +7,8 @@
 //! local clients are run, as the paper does not say which it had; ALock is beside them, which the
 //! paper's figure does not have.
 
-use crate::claims::Claim;
-use crate::command::{Command, figure_12_claims};
+use crate::claims::{Claim, judge_figure_12};
+use crate::command::{Command, draw_tails};
 use crate::mix::Mix;
 use crate::report::RunRow;
 use crate::settings::choice::{DataPaths, Switch};
@@ -25,8 +25,10 @@ pub const COMMAND: Command = Command {
     defaults,
     quick,
     paper: Some(paper),
+    parts: |_| Vec::new(),
     judge,
     remark,
+    draw: draw_tails,
 };
 
 fn defaults(_: &Options) -> Options {
@@ -76,10 +78,20 @@ fn paper() -> Options {
 /// The claims are about updates.
 fn judge(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
     if settings.mix == Mix::update() {
-        figure_12_claims(settings, rows)
+        claims(settings, rows)
     } else {
         Vec::new()
     }
+}
+
+/// The claims of Figure 12, data path by data path.
+pub(crate) fn claims(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
+    settings
+        .data_paths
+        .each()
+        .iter()
+        .flat_map(|path| judge_figure_12(rows, *path))
+        .collect()
 }
 
 fn remark(settings: &Settings) -> Option<String> {
