@@ -159,6 +159,9 @@ pub struct Claim {
     /// The data path of the runs that it was judged on; of a tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_path: Option<DataPath>,
+    /// The part of the command that it was judged on; of one that judges each part by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// What was published.
     pub published: &'static str,
     /// Of what was measured.

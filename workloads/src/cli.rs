@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::command::BENCH;
-use crate::figures::{Figure, figure};
+use crate::figures::{Figure, all, figure};
 use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
 use crate::sensitivity;
@@ -34,7 +34,7 @@ enum Choice {
     /// Reproduce a figure of the FARLock paper, and print what was published beside what was
     /// measured
     Figure {
-        /// 12, or sensitivity: what the claims about Figure 12 depend on
+        /// 3, 7, 8, 9, 10, 11 or 12; all of them; or sensitivity: what the claims about Figure 12 depend on
         figure: String,
         #[command(flatten)]
         common: Common,
@@ -74,7 +74,6 @@ fn cli_command() -> clap::Command {
         })
     };
     Cli::command()
-        .mut_subcommand("figure", |command| hide(command, Subject::Tree))
         .mut_subcommand("bench", |command| hide(command, Subject::Tree))
         .mut_subcommand("lock-bench", |command| hide(command, Subject::Locks))
 }
@@ -111,6 +110,7 @@ pub fn main() -> ExitCode {
         let options = common.options.or(config);
         match figure {
             Figure::Sweep(command) => perform(command, options, common.print_config),
+            Figure::All => all::perform(options, common.print_config),
             Figure::Sensitivity => sensitivity::perform(options, common.print_config),
         }
     });

@@ -1,7 +1,10 @@
 //! [`Command`]: what `bench`, `lock-bench` and the figures are, each as a value.
 
+use std::collections::BTreeMap;
+
 use crate::claims::Claim;
 use crate::error::Result;
+use crate::perform::figure_text;
 use crate::plan::Results;
 use crate::plot::{Caption, tail_latency_svg};
 use crate::report::RunRow;
@@ -31,8 +34,12 @@ pub struct Command {
     pub parts: fn(&Options) -> Vec<PartOptions>,
     /// Finds its claims in the rows of its runs.
     pub judge: fn(&Settings, &[RunRow]) -> Vec<Claim>,
-    /// A line about its claims, if there is something to say.
-    pub remark: fn(&Settings) -> Option<String>,
+    /// A line about what its rows show, if there is something to say.
+    pub remark: fn(&Settings, &[RunRow]) -> Option<String>,
+    /// Tells its results to people.
+    pub tell: fn(&Results<'_>) -> String,
+    /// Whether each run has `.hgrm` files: where there are not too many for a person to look at.
+    pub percentiles: bool,
     /// Draws its figures.
     pub draw: fn(&Results<'_>) -> Result<Vec<Drawing>>,
 }
@@ -44,7 +51,12 @@ pub struct PartOptions {
     pub name: String,
     /// Over those of the command.
     pub options: Options,
+    /// Where it lies in the command's figure, by axis.
+    pub at: Coordinates,
 }
+
+/// Numbers by the name of the axis, with its unit.
+pub type Coordinates = BTreeMap<&'static str, f64>;
 
 /// A drawn figure.
 #[derive(Clone, Debug)]
@@ -74,7 +86,9 @@ pub const BENCH: Command = Command {
     paper: None,
     parts: |_| Vec::new(),
     judge: |_, _| Vec::new(),
-    remark: |_| None,
+    remark: |_, _| None,
+    tell: figure_text,
+    percentiles: true,
     draw: draw_tails,
 };
 

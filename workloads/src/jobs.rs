@@ -8,7 +8,7 @@ use crate::memory::{available_bytes, runs_that_fit};
 use crate::progress::Progress;
 use crate::run::{RunOutcome, RunPlan, RunSpec, bytes_needed, nanos, runs_of};
 use crate::settings::Settings;
-use crate::store::Resume;
+use crate::store::{Resume, settings_of};
 use crate::sweep::run_all;
 
 /// One run, with everything that it needs.
@@ -30,6 +30,14 @@ impl<'a> Job<'a> {
     ) -> impl Iterator<Item = Self> + use<'a> {
         let runs = runs_of(settings).into_iter();
         runs.map(move |spec| Self { of, settings, spec })
+    }
+
+    /// What tells the run from others: two with the same are one run.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub(crate) fn identity(&self) -> Result<String> {
+        Ok(settings_of(self.settings, &self.spec)?.to_string())
     }
 
     fn virtual_ns(&self) -> u64 {

@@ -186,6 +186,11 @@ impl Summary {
         }
     }
 
+    /// Percentiles 95, 99, 99.9 and 99.999: those that the FARLock paper compares.
+    pub fn tail(&self) -> [Option<u64>; 4] {
+        [self.p95, self.p99, self.p99_9, self.p99_999]
+    }
+
     /// The percentiles in the order of [`Percentile::ALL`].
     pub fn percentiles(&self) -> [Option<u64>; 6] {
         [

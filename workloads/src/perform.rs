@@ -47,7 +47,10 @@ pub fn perform(command: &'static Command, given: Options, only_print: bool) -> R
         .out
         .as_ref()
         .map_or(Ok(()), |out| write_all(out.path(), &results));
-    let text = text(&results, settings.out.as_ref().filter(|_| written.is_ok()));
+    let mut text = (command.tell)(&results);
+    if let (Some(out), Ok(())) = (&settings.out, &written) {
+        text += &written_in(out);
+    }
     let report = &results.report;
     let json = settings
         .json
@@ -72,11 +75,16 @@ pub(crate) fn console_beside(settings: &Settings) -> Console {
     }
 }
 
-/// The results for people; `out` is where they were written.
-fn text(results: &Results<'_>, out: Option<&Place>) -> String {
+/// Where results are, for people.
+pub(crate) fn written_in(out: &Place) -> String {
+    format!("results are in {out}\n")
+}
+
+/// The results for people.
+pub(crate) fn figure_text(results: &Results<'_>) -> String {
     let (settings, report) = (results.base(), &results.report);
     format!(
-        "{}: {}\n{}\n{}{}{}{}{}{}{}{}{}{}",
+        "{}: {}\n{}\n{}{}{}{}{}{}{}{}{}",
         results.command().title,
         conditions(&results.settings()),
         notes(settings),
@@ -88,8 +96,8 @@ fn text(results: &Results<'_>, out: Option<&Place>) -> String {
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),
-        (results.command().remark)(settings).map_or(String::new(), |line| line + "\n"),
-        out.map_or(String::new(), |out| format!("results are in {out}\n")),
+        (results.command().remark)(settings, &report.runs)
+            .map_or(String::new(), |line| line + "\n"),
     )
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::command::{Command, Drawing, PartOptions};
+use crate::command::{Command, Coordinates, Drawing, PartOptions};
 use crate::error::{Failure, Result};
 use crate::jobs::Job;
 use crate::lock_bench::wanted::check_given;
@@ -13,7 +13,7 @@ use crate::results::report;
 use crate::run::{RunOutcome, nanos};
 use crate::settings::choice::Switch;
 use crate::settings::quantity::{PositiveTime, Time};
-use crate::settings::{Options, Settings, Subject, config_text};
+use crate::settings::{Options, Settings, Subject, config_text, flags};
 
 /// Runs of a command that have one [`Settings`].
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Part {
     pub name: String,
     /// The options that make it, by name.
     pub varied: Map<String, Value>,
+    /// Where it lies in the command's figure, by axis.
+    pub at: Coordinates,
     /// What comes of them.
     pub settings: Settings,
 }
@@ -64,9 +66,18 @@ impl Plan {
     /// # Errors
     /// [`Failure::Usage`] naming the flags.
     pub fn of(command: &'static Command, given: Options) -> Result<Self> {
+        Self::with_defaults(command, given, Options::default())
+    }
+
+    /// The same with `defaults` before the command's own.
+    pub(crate) fn with_defaults(
+        command: &'static Command,
+        given: Options,
+        defaults: Options,
+    ) -> Result<Self> {
         command.subject.check(&given)?;
         let size = size_options(command, &given)?;
-        let defaults = (command.defaults)(&given);
+        let defaults = defaults.or((command.defaults)(&given));
         let mut part_options = (command.parts)(&given);
         if part_options.is_empty() {
             part_options.push(PartOptions {
@@ -75,6 +86,7 @@ impl Plan {
                     arrivals: given.arrivals.clone(),
                     ..Options::default()
                 },
+                at: Coordinates::new(),
             });
         }
         check_recorded(command, &given, part_options.len())?;
@@ -95,6 +107,7 @@ impl Plan {
                         .map_err(|failure| named(&part.name, failure))?,
                     name: part.name,
                     varied,
+                    at: part.at,
                 })
             })
             .collect::<Result<_>>()?;
@@ -113,9 +126,31 @@ impl Plan {
             parts: vec![Part {
                 name: String::new(),
                 varied: Map::new(),
+                at: Coordinates::new(),
                 settings,
             }],
         }
+    }
+
+    /// The command line that does the same alone.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub(crate) fn command_line(&self) -> Result<String> {
+        let usual = Self::of(self.command, Options::default())?;
+        let own = |plan: &Self| {
+            let unplaced = Options {
+                out: None,
+                resume: None,
+                quick: None,
+                paper: None,
+                ..plan.options.clone()
+            };
+            plan.command.subject.own(unplaced)
+        };
+        let flags = flags::difference(&own(self), &own(&usual))?;
+        let words = ["dmtree", self.command.name].map(str::to_owned).into_iter();
+        Ok(words.chain(flags).collect::<Vec<_>>().join(" "))
     }
 
     /// The parts.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::claims::Claim;
+use crate::command::Coordinates;
 use crate::inserts::InsertVerbs;
 use crate::latency::Summary;
 use crate::lock_bench::{FairnessRow, Order};
@@ -50,6 +51,9 @@ pub struct RunRow {
     /// The options that make the part, by name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub varied: Map<String, Value>,
+    /// Where the part lies in the command's figure, by axis.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: Coordinates,
     /// The lock as typed.
     pub lock: String,
     /// Its parameters.
@@ -144,6 +148,7 @@ impl RunRow {
         Self {
             part: None,
             varied: Map::new(),
+            at: Coordinates::new(),
             lock: "farlock".to_owned(),
             lock_params: BTreeMap::new(),
             distribution: Some("uniform".to_owned()),
@@ -265,6 +270,7 @@ mod tests {
         report.claims = vec![Claim {
             id: "f12-throughput",
             data_path: Some(DataPath::Cpu),
+            part: None,
             unit: Unit::Ratio,
             published: "the same",
             measured: None,

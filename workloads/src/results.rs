@@ -97,6 +97,7 @@ fn rows_of(seeds: &[RunOutcome], part: &Part) -> Vec<RunRow> {
         .map(|((class, latencies), each_seed)| RunRow {
             part: (!part.name.is_empty()).then(|| part.name.clone()),
             varied: part.varied.clone(),
+            at: part.at.clone(),
             lock: spec.lock.to_string(),
             lock_params: lock_params.clone(),
             distribution: tree.map(|(distribution, _)| distribution.to_string()),
@@ -188,7 +189,8 @@ pub(crate) fn write_all(directory: &Path, results: &Results<'_>) -> Result<()> {
         write_whole(&directory.join(file), &drawing.svg)?;
     }
     for (part, outcomes) in results.parts() {
-        for outcome in by_run(outcomes).filter_map(pool) {
+        let kept = results.command().percentiles.then_some(outcomes);
+        for outcome in by_run(kept.unwrap_or_default()).filter_map(pool) {
             for (class, latencies) in classes(&outcome, &part.settings) {
                 let run = outcome.spec.file_name();
                 let file = format!("{}{run}-{class}.hgrm", part.file_prefix());

@@ -12,6 +12,7 @@ mod resume;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use record::settings_of;
 pub(crate) use resume::Resume;
 
 use std::fs::{self, File, TryLockError};
@@ -23,7 +24,7 @@ use crate::files::{cannot_write, check_directory, remove_parts, write_whole};
 use crate::run::{RunOutcome, RunSpec};
 use crate::settings::Settings;
 use crate::settings::value::Place;
-use record::{Record, settings_of, short_hash};
+use record::{Record, short_hash};
 
 /// Below the directory of the results.
 const DIRECTORY: &str = "runs";

@@ -112,10 +112,12 @@ pub fn claims_text(claims: &[Claim]) -> String {
     }
     let over_seeds = claims.iter().any(|claim| claim.over_seeds.is_some());
     let of_paths = claims.iter().any(|claim| claim.data_path.is_some());
+    let of_parts = claims.iter().any(|claim| claim.part.is_some());
     let mut table = new_table();
     table.set_header(
         ["claim"]
             .into_iter()
+            .chain(of_parts.then_some("of"))
             .chain(of_paths.then_some("data path"))
             .chain(["published", "measured", "verdict"])
             .chain(over_seeds.then_some("over seeds")),
@@ -135,6 +137,7 @@ pub fn claims_text(claims: &[Claim]) -> String {
         table.add_row(
             [claim.id.to_owned()]
                 .into_iter()
+                .chain(of_parts.then(|| claim.part.clone().unwrap_or_default()))
                 .chain(of_paths.then_some(path))
                 .chain([
                     claim.published.to_owned(),
@@ -196,6 +199,7 @@ mod tests {
         let claim = Claim {
             id: "f12-local-uniform",
             data_path: Some(DataPath::Cpu),
+            part: None,
             unit: Unit::Ratio,
             published: "11–14×",
             measured: Some(Range {

@@ -135,6 +135,7 @@ pub fn judge_figure_12(rows: &[RunRow], data_path: DataPath) -> Vec<Claim> {
             id: claim.id,
             published: claim.text,
             data_path: Some(data_path),
+            part: None,
             unit: Unit::Ratio,
             rule,
             rows: pairs

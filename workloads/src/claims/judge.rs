@@ -25,6 +25,8 @@ pub enum Rule {
     Is(f64),
     /// "About the same": 0.9 to 1.1. There is no sign that could be right while the size is wrong.
     Same,
+    /// "As high, or higher": holds when everything measured is 0.9 at least, and fails otherwise.
+    NoLess,
     /// "More": a direction alone, which holds when everything measured is above 1, and fails otherwise.
     More,
 }
@@ -62,6 +64,7 @@ impl Rule {
                 let Range { min, max } = ABOUT_THE_SAME;
                 holds(measured.min >= min && measured.max <= max)
             }
+            Self::NoLess => holds(measured.min >= ABOUT_THE_SAME.min),
             Self::More => holds(measured.min > 1.0),
         }
     }
@@ -72,6 +75,9 @@ impl Rule {
 pub struct View(Option<usize>);
 
 impl View {
+    /// All seeds together.
+    pub const ALL: Self = Self(None);
+
     /// What `row` shows; none where it has no such seed.
     pub fn figures(self, row: &RunRow) -> Option<SeedFigures> {
         match self.0 {
@@ -94,10 +100,7 @@ impl View {
 
     /// How many times `slower`'s tail latency is `faster`'s: at P95, P99, P99.9 and P99.999, where both have a value.
     pub fn tail_ratios(self, slower: &RunRow, faster: &RunRow) -> Option<Vec<f64>> {
-        let tail = |row| {
-            let summary = self.figures(row)?.latency_ns;
-            Some([summary.p95, summary.p99, summary.p99_9, summary.p99_999])
-        };
+        let tail = |row| Some(self.figures(row)?.latency_ns.tail());
         let both = tail(slower)?.into_iter().zip(tail(faster)?);
         let ratios =
             both.filter_map(|(slower, faster)| Some(slower? as f64 / (faster? as f64).max(1.0)));
@@ -119,6 +122,8 @@ pub struct Statement<'a> {
     pub published: &'static str,
     /// Of the runs; of a tree.
     pub data_path: Option<DataPath>,
+    /// Of the runs, where each part is judged by itself.
+    pub part: Option<String>,
     /// Of what is measured.
     pub unit: Unit,
     /// How it is judged.
@@ -133,7 +138,7 @@ impl Statement<'_> {
     /// Judges it.
     pub fn judge(self) -> Claim {
         let range = |view| Range::of((self.values)(view)?.into_iter().filter(|v| v.is_finite()));
-        let measured = range(View(None));
+        let measured = range(View::ALL);
         let seeds = self.rows.iter().map(|row| row.each_seed.len()).min();
         let each_seed: Vec<_> = (0..seeds.unwrap_or(0))
             .map(|seed| range(View(Some(seed))))
@@ -141,6 +146,7 @@ impl Statement<'_> {
         Claim {
             id: self.id,
             data_path: self.data_path,
+            part: self.part,
             published: self.published,
             unit: self.unit,
             measured,

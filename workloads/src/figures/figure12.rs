@@ -10,6 +10,7 @@
 use crate::claims::{Claim, judge_figure_12};
 use crate::command::{Command, draw_tails};
 use crate::mix::Mix;
+use crate::perform::figure_text;
 use crate::report::RunRow;
 use crate::settings::choice::{DataPaths, Switch};
 use crate::settings::quantity::{PositiveTime, Time};
@@ -28,6 +29,8 @@ pub const COMMAND: Command = Command {
     parts: |_| Vec::new(),
     judge,
     remark,
+    tell: figure_text,
+    percentiles: true,
     draw: draw_tails,
 };
 
@@ -94,7 +97,7 @@ pub(crate) fn claims(settings: &Settings, rows: &[RunRow]) -> Vec<Claim> {
         .collect()
 }
 
-fn remark(settings: &Settings) -> Option<String> {
+fn remark(settings: &Settings, _: &[RunRow]) -> Option<String> {
     (settings.mix != Mix::update()).then(|| {
         format!(
             "no claim is judged: the paper's are about updates, and this was --mix {}; leave --mix away to judge them",

@@ -3,6 +3,7 @@
 use super::arrivals::Arrivals;
 use super::section::{LOCAL, REMOTE, Section};
 use crate::command::{Command, draw_tails};
+use crate::perform::figure_text;
 use crate::settings::locks::LockCounts;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Bounded;
@@ -19,7 +20,9 @@ pub const LOCK_BENCH: Command = Command {
     paper: None,
     parts: |_| Vec::new(),
     judge: |_, _| Vec::new(),
-    remark: |_| None,
+    remark: |_, _| None,
+    tell: figure_text,
+    percentiles: true,
     draw: draw_tails,
 };
 

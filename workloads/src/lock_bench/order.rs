@@ -7,10 +7,12 @@ use dmtree_lock::Cohort;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Class, RunRow};
-use crate::table::{new_table, right};
+use crate::table::{NOTHING, new_table, right};
 
 /// Requests that are shown for a run; JSON has all.
 const SHOWN: usize = 60;
+/// Orders that are shown request by request.
+const DETAILED: usize = 3;
 
 /// One served request; times in nanoseconds from the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,10 +52,21 @@ impl Order {
         let ends = self.requests.iter().map(|request| request.end_ns);
         ends.max().unwrap_or(0)
     }
+
+    /// How long the request of `class` that was served last has waited; none without one.
+    pub fn last_wait_ns(&self, class: Cohort) -> Option<u64> {
+        let mut served = self.requests.iter().rev();
+        let last = served.find(|request| request.class == class)?;
+        Some(last.wait_ns)
+    }
 }
 
-/// The order of service of each run that has one, as tables.
+/// The order of service of each run that has one: as tables, or of many a line each.
 pub fn order_text(rows: &[RunRow]) -> String {
+    let orders: usize = rows.iter().map(|row| row.order.len()).sum();
+    if orders > DETAILED {
+        return brief_text(rows);
+    }
     let mut text = String::new();
     for row in rows.iter().filter(|row| row.class == Class::All) {
         for order in &row.order {
@@ -99,6 +112,49 @@ pub fn order_text(rows: &[RunRow]) -> String {
         }
     }
     text
+}
+
+/// A line for each order: the class of each request, and how long those that were served last have waited.
+fn brief_text(rows: &[RunRow]) -> String {
+    let mut table = new_table();
+    table.set_header([
+        Cell::new("lock"),
+        Cell::new("setting"),
+        right("seed"),
+        Cell::new("order of service"),
+        right("last local waits"),
+        right("last remote waits"),
+    ]);
+    for row in rows.iter().filter(|row| row.class == Class::All) {
+        for order in &row.order {
+            let letters: String = order.requests.iter().take(SHOWN).map(letter).collect();
+            let more = if order.requests.len() > SHOWN {
+                "…"
+            } else {
+                ""
+            };
+            let last = |class| {
+                let last = order.last_wait_ns(class);
+                right(last.map_or_else(|| NOTHING.to_owned(), us))
+            };
+            table.add_row([
+                Cell::new(&row.lock),
+                Cell::new(row.setting()),
+                right(order.seed),
+                Cell::new(letters + more),
+                last(Cohort::Local),
+                last(Cohort::Remote),
+            ]);
+        }
+    }
+    format!("order of service, L local and r remote requests; times in µs\n{table}\n\n")
+}
+
+fn letter(request: &Served) -> char {
+    match request.class {
+        Cohort::Local => 'L',
+        Cohort::Remote => 'r',
+    }
 }
 
 /// To the nanosecond: what tells two requests apart can be that little.

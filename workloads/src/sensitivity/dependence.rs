@@ -161,6 +161,7 @@ mod tests {
         Claim {
             id,
             data_path: Some(DataPath::Loopback),
+            part: None,
             unit: Unit::Ratio,
             published: "",
             measured: None,

@@ -6,8 +6,6 @@
 
 pub mod dependence;
 mod document;
-mod flags;
-mod round_trip;
 pub mod setting;
 pub mod table;
 mod variations;
@@ -33,7 +31,7 @@ use crate::run::RunOutcome;
 use crate::settings::choice::{DataPaths, Switch};
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::{Bounded, Place};
-use crate::settings::{Options, Settings, Subject};
+use crate::settings::{Options, Settings, Subject, flags};
 use crate::store::Resume;
 
 use dependence::{Judged, dependences, dependences_text};
@@ -46,7 +44,7 @@ const COMMAND: Command = Command {
     name: "figure sensitivity",
     title: TITLE,
     judge: figure12::claims,
-    remark: |_| None,
+    remark: |_, _| None,
     ..figure12::COMMAND
 };
 

@@ -3,7 +3,7 @@
 use dmtree_cluster::sim::{MissCharge, Profile, QpTable};
 use dmtree_lock::DataPath;
 
-use super::round_trip::{plain, scaled, scaled_by_wire};
+use crate::figures::round_trip::{plain, scaled, scaled_by_wire};
 use crate::settings::Settings;
 use crate::settings::choice::path_name;
 use crate::settings::quantity::Count;

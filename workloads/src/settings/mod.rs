@@ -8,6 +8,7 @@ pub(crate) mod switches;
 pub mod value;
 
 mod file;
+pub(crate) mod flags;
 mod names;
 mod outputs;
 mod overrides;

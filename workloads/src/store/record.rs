@@ -171,7 +171,7 @@ impl Record {
 
 /// Every setting that makes a difference to the run `spec` of `settings`, by name: not what other runs of the command
 /// there are, nor where its results go.
-pub(super) fn settings_of(settings: &Settings, spec: &RunSpec) -> Result<Value> {
+pub(crate) fn settings_of(settings: &Settings, spec: &RunSpec) -> Result<Value> {
     // What it came to, not what was asked for: it depends on the other locks of the command.
     let lock_memory = (spec.lock == LockSpec::Sherman).then_some(match settings.lock_memory {
         MemoryKind::Host => LockMemory::Host,

@@ -19,7 +19,7 @@ fn latencies(profile: &Profile) -> [(&'static str, f64, f64); 5] {
 }
 
 /// Nanoseconds of a READ of 8 bytes on an idle cluster.
-pub(super) fn idle_read_ns(profile: &Profile) -> f64 {
+pub(crate) fn idle_read_ns(profile: &Profile) -> f64 {
     latencies(profile)
         .iter()
         .map(|(_, times, ns)| times * ns)
@@ -32,12 +32,12 @@ pub(super) fn idle_read_ns(profile: &Profile) -> f64 {
 /// has its share of them, so that both change alike.
 ///
 /// None when the latencies would have to be negative: the engines alone take longer.
-pub(super) fn scaled(profile: &Profile, factor: f64) -> Option<Vec<String>> {
+pub(crate) fn scaled(profile: &Profile, factor: f64) -> Option<Vec<String>> {
     change(profile, factor, |_| true)
 }
 
 /// As [`scaled`], by wire and switch alone: loopback does not change. None when these are too short for it.
-pub(super) fn scaled_by_wire(profile: &Profile, factor: f64) -> Option<Vec<String>> {
+pub(crate) fn scaled_by_wire(profile: &Profile, factor: f64) -> Option<Vec<String>> {
     change(profile, factor, |name| {
         ["wire_ns", "switch_ns"].contains(&name)
     })
@@ -62,7 +62,7 @@ fn change(profile: &Profile, factor: f64, takes: impl Fn(&str) -> bool) -> Optio
 }
 
 /// A number of nanoseconds to a tenth, which is less than any of them is known to, without useless digits.
-pub(super) fn plain(ns: f64) -> String {
+pub(crate) fn plain(ns: f64) -> String {
     let text = format!("{ns:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use super::Options;
 use crate::error::{Failure, Result};
-use crate::settings::Options;
 
 /// The flags by which `options` differ from `others`, both complete.
 ///
 /// # Errors
 /// [`Failure::Work`] when the options have no JSON form; they have.
-pub(super) fn difference(options: &Options, others: &Options) -> Result<Vec<String>> {
+pub(crate) fn difference(options: &Options, others: &Options) -> Result<Vec<String>> {
     let (ours, theirs) = (object(options)?, object(others)?);
     let mut flags = Vec::new();
     for (name, value) in &ours {

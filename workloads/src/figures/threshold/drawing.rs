@@ -1,0 +1,1 @@
+pub(super) use crate::command::draw_tails as draw;
