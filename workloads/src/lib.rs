@@ -13,7 +13,7 @@
 //! | one simulated run; many of them on all cores | [`run`], [`sweep`] |
 //! | a run with several seeds, told as one | [`seeds`] |
 //! | what a run does, verb by verb; its queues over time | [`trace`], [`timeline`] |
-//! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`] |
+//! | results: JSON, CSV, `.hgrm`, tables, SVG | [`report`], [`csv_text`], [`hgrm`], [`table`], [`plot`], [`page`] |
 //! | published claims, and how the measured compares | [`claims`] |
 //! | options by flag and by TOML file | [`settings`] |
 //! | what the claims depend on | [`sensitivity`] |
@@ -38,6 +38,7 @@ pub mod lock_bench;
 mod lock_memory;
 mod memory;
 pub mod mix;
+pub mod page;
 pub mod perform;
 pub mod permutation;
 pub mod plan;

@@ -250,6 +250,11 @@ pub struct Results<'a> {
 }
 
 impl Results<'_> {
+    /// What was to be run.
+    pub fn plan(&self) -> &Plan {
+        self.plan
+    }
+
     /// Of which command.
     pub fn command(&self) -> &'static Command {
         self.plan.command

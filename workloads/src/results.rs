@@ -18,9 +18,9 @@ use crate::plan::{Part, Plan, Results};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, WorkSpec, lock_options, nanos};
 use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
-use crate::settings::Settings;
 use crate::settings::choice::{PageFormat, Swap};
 use crate::settings::quantity::{Count, Time, bytes_text};
+use crate::settings::{Options, Settings};
 
 /// The classes of a run that have clients, each with its latencies; all of them together come last.
 pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latencies)> {
@@ -241,9 +241,11 @@ pub fn conditions(parts: &[&Settings]) -> String {
         .filter(|item| parts.iter().all(|part| part.options.set.contains(item)))
         .map(|item| format!(", {item}"))
         .collect();
+    let is_alike = |part: &&Settings| part.options.gap == settings.options.gap;
+    let has_one_gap = parts.iter().all(is_alike);
     let mut works: Vec<String> = Vec::new();
     for part in parts {
-        let work = work_text(part);
+        let work = work_text(part, has_one_gap);
         if !works.contains(&work) {
             works.push(work);
         }
@@ -270,7 +272,7 @@ pub fn conditions(parts: &[&Settings]) -> String {
 }
 
 /// What clients do, and how long.
-fn work_text(settings: &Settings) -> String {
+fn work_text(settings: &Settings, with_gap: bool) -> String {
     let measured = format!("{} measured", seconds_text(settings.window.as_secs_f64()));
     match &settings.lock_bench {
         None => format!(
@@ -278,7 +280,16 @@ fn work_text(settings: &Settings) -> String {
             Count(settings.keys).short(),
             settings.mix
         ),
-        Some(bench) => bench.conditions(&settings.options, &measured),
+        Some(bench) => {
+            let gap = settings.options.gap.filter(|_| with_gap);
+            bench.conditions(
+                &Options {
+                    gap,
+                    ..settings.options.clone()
+                },
+                &measured,
+            )
+        }
     }
 }
 

@@ -82,6 +82,20 @@ pub struct LatencySpans {
     pub max: Option<Span<u64>>,
 }
 
+impl LatencySpans {
+    /// The percentiles in the order of [`Percentile::ALL`].
+    pub fn percentiles(&self) -> [Option<Span<u64>>; 6] {
+        [
+            self.p50,
+            self.p95,
+            self.p99,
+            self.p99_9,
+            self.p99_99,
+            self.p99_999,
+        ]
+    }
+}
+
 impl OverSeeds {
     /// Over `seeds`; none of a single one.
     pub fn of(seeds: &[SeedFigures]) -> Option<Self> {

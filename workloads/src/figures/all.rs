@@ -10,9 +10,10 @@ use crate::console::Console;
 use crate::error::{Failure, Result};
 use crate::files::{check_directory, write_whole};
 use crate::jobs::{Job, run_jobs, threads_for};
+use crate::page::{ClaimLine, Link, Page, Section};
 use crate::perform::written_in;
 use crate::plan::{Plan, Results};
-use crate::results::write_all;
+use crate::results::{conditions, write_all};
 use crate::settings::choice::Switch;
 use crate::settings::quantity::PositiveTime;
 use crate::settings::value::{Bounded, Place};
@@ -95,15 +96,69 @@ pub fn perform(given: Options, only_print: bool) -> Result<()> {
             write_all(directory.path(), results)
         })
         .fold(Ok(()), Result::and);
+    let page = written.and_then(|()| {
+        let page = page(&results)?.html()?;
+        write_whole(&out.path().join(PAGE), &page)
+    });
     let mut text: String = results
         .iter()
         .map(|results| (results.command().tell)(results))
         .collect();
-    if written.is_ok() {
-        text += &written_in(&out);
+    if page.is_ok() {
+        text += &format!(
+            "{}the page is {}\n",
+            written_in(&out),
+            out.path().join(PAGE).display()
+        );
     }
     let printed = Console::Stdout.print(&text);
-    written.and(printed)
+    page.and(printed)
+}
+
+/// Of the page with all figures.
+const PAGE: &str = "index.html";
+
+fn page(results: &[Results<'_>]) -> Result<Page> {
+    Ok(Page {
+        title: "FARLock: the paper's figures, on a simulated cluster".to_owned(),
+        introduction: format!(
+            "The figures of the evaluation of FARLock (Hu et al., OSDI 2026) as dmtree {} measures them in virtual time. \
+             Published claims stand beside what was measured; a claim holds within 25 %, has the right direction, or \
+             fails.",
+            env!("CARGO_PKG_VERSION")
+        ),
+        figures: results.iter().map(section).collect::<Result<_>>()?,
+    })
+}
+
+fn section(results: &Results<'_>) -> Result<Section> {
+    let command = results.command();
+    let name = command.file_name;
+    let file = |suffix: &str, words: &str| Link {
+        name: words.to_owned(),
+        href: format!("{name}/{name}{suffix}"),
+    };
+    let mut files = vec![file(".json", "JSON"), file(".csv", "CSV")];
+    let mut plots = Vec::new();
+    for drawing in results.drawings()? {
+        files.push(file(&format!("{}.svg", drawing.suffix), "SVG"));
+        plots.push(drawing.svg);
+    }
+    let report = &results.report;
+    Ok(Section {
+        id: name.to_owned(),
+        name: command.name.to_owned(),
+        title: command.title.to_owned(),
+        conditions: conditions(&results.settings()),
+        command: results.plan().command_line()?,
+        plots,
+        claims: report.claims.iter().map(ClaimLine::of).collect(),
+        remarks: (command.remark)(results.base(), &report.runs)
+            .into_iter()
+            .collect(),
+        files,
+        parameters: results.plan().effective_config()?,
+    })
 }
 
 /// What each figure is to do; its results go into a directory of its own.

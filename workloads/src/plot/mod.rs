@@ -1,24 +1,27 @@
 //! Tail latency as an SVG figure: a panel for each class and distribution or number of locks, a line for each lock.
 
 mod axis;
+pub mod bars;
+mod canvas;
+pub mod heat;
+pub mod lines;
 pub mod sensitivity;
 mod style;
 pub(crate) mod timeline;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use axis::{LogAxis, tick_text};
-use style::{Style, pixel};
+pub use canvas::Caption;
+use canvas::{
+    Canvas, Drawn, FAINT_GRID, GRID, LETTER, Legend, Lettering, document, frame, head, line, write,
+};
+use style::Style;
 
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::latency::Percentile;
 use crate::report::{Class, RunRow};
 use crate::table::millions_text;
-
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = std::result::Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 const MARGIN: f64 = 24.0;
 /// Left of a panel: tick labels and the axis' name.
@@ -31,29 +34,12 @@ const TITLE_HEIGHT: f64 = 34.0;
 const FOOT_HEIGHT: f64 = 56.0;
 /// Above the panels with one line of legend.
 const HEAD_HEIGHT: f64 = 96.0;
-const LEGEND_LINE: f64 = 22.0;
-/// A sample of a lock's line with its markers, and the room beside it.
-const LEGEND_SAMPLE: f64 = 56.0;
 const TABLE_LINE: f64 = 22.0;
 /// Of the table's first column.
 const TABLE_NAMES: f64 = 190.0;
 const TABLE_COLUMN: f64 = 130.0;
-/// A letter of a lock's name in the legend, generously: fonts differ.
-const LETTER: f64 = 9.0;
 /// Between the markers of two locks at one percentile, unless there are too many locks for it.
 const ASIDE: f64 = 9.0;
-const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
-const FAINT_GRID: RGBColor = RGBColor(0xf0, 0xf0, 0xf0);
-const TEXT: RGBColor = RGBColor(0x22, 0x22, 0x22);
-
-/// What a figure is told beside the results. `title` and `subtitle` are one line each.
-#[derive(Clone, Debug)]
-pub struct Caption {
-    /// What is shown.
-    pub title: String,
-    /// Under which conditions.
-    pub subtitle: String,
-}
 
 /// Draws `rows` (the runs of one data path) as an SVG document.
 ///
@@ -61,15 +47,7 @@ pub struct Caption {
 /// [`Failure::Work`] when drawing fails, which it does not: it goes to memory.
 pub fn tail_latency_svg(rows: &[RunRow], caption: &Caption) -> Result<String> {
     let figure = Figure::of(rows);
-    let mut text = String::new();
-    let size = figure.size();
-    figure
-        .draw(
-            &SVGBackend::with_string(&mut text, size).into_drawing_area(),
-            caption,
-        )
-        .map_err(|error| Failure::Work(format!("cannot draw the figure: {error}")))?;
-    Ok(text)
+    document(figure.size(), |canvas| figure.draw(canvas, caption))
 }
 
 struct Figure<'a> {
@@ -120,7 +98,7 @@ impl<'a> Figure<'a> {
     }
 
     fn panel_origin(&self, column: usize, line: usize) -> (f64, f64) {
-        let head = HEAD_HEIGHT + self.legend_places().1 as f64 * LEGEND_LINE;
+        let head = HEAD_HEIGHT + self.legend().more_height();
         (
             MARGIN + AXIS_WIDTH + column as f64 * (PANEL_WIDTH + AXIS_WIDTH),
             head + TITLE_HEIGHT + line as f64 * (TITLE_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT),
@@ -141,67 +119,30 @@ impl<'a> Figure<'a> {
         TABLE_COLUMN.max(LETTER * longest.unwrap_or(0) as f64 + 24.0)
     }
 
-    /// Left end and line of each lock's entry in the legend, and the lines after the first.
-    fn legend_places(&self) -> (Vec<(f64, usize)>, usize) {
-        let (mut x, mut line) = (MARGIN, 0);
-        let mut places = Vec::new();
-        for lock in &self.locks {
-            let width = LEGEND_SAMPLE + LETTER * lock.chars().count() as f64;
-            if x > MARGIN && x + width > self.right() {
-                (x, line) = (MARGIN, line + 1);
-            }
-            places.push((x, line));
-            x += width + 28.0;
-        }
-        (places, line)
+    fn legend(&self) -> Legend {
+        Legend::new(&self.locks, MARGIN, self.right())
     }
 
     fn table_top(&self) -> f64 {
         self.panel_origin(0, self.settings.len()).1 - TITLE_HEIGHT + 14.0
     }
 
-    fn size(&self) -> (u32, u32) {
+    fn size(&self) -> (f64, f64) {
         let width = self.right() + MARGIN;
         let height =
             self.table_top() + (self.settings.len() as f64 + 2.0) * TABLE_LINE + MARGIN + 8.0;
-        (width as u32, height as u32)
+        (width, height)
     }
 
     fn draw(&self, canvas: &Canvas<'_>, caption: &Caption) -> Drawn {
-        canvas.fill(&WHITE)?;
-        write(
-            canvas,
-            &caption.title,
-            (MARGIN, 30.0),
-            &Lettering {
-                bold: true,
-                ..Lettering::left(19)
-            },
-        )?;
-        write(
-            canvas,
-            &caption.subtitle,
-            (MARGIN, 54.0),
-            &Lettering::left(13),
-        )?;
-        self.legend(canvas)?;
+        head(canvas, caption, MARGIN)?;
+        self.legend().draw(canvas, &self.locks, 82.0)?;
         for (line, setting) in self.settings.iter().enumerate() {
             for (column, class) in self.classes.iter().enumerate() {
                 self.panel(canvas, setting, *class, self.panel_origin(column, line))?;
             }
         }
-        self.throughput(canvas)?;
-        canvas.present()
-    }
-
-    fn legend(&self, canvas: &Canvas<'_>) -> Drawn {
-        let (places, _) = self.legend_places();
-        for (index, (lock, (x, line))) in self.locks.iter().zip(places).enumerate() {
-            let y = 82.0 + line as f64 * LEGEND_LINE;
-            Style::of(index).draw(canvas, &[(x + 4.0, y), (x + 24.0, y), (x + 44.0, y)])?;
-            write(canvas, lock, (x + LEGEND_SAMPLE, y), &Lettering::left(14))?;
-        }
-        Ok(())
+        self.throughput(canvas)
     }
 
     fn panel(&self, canvas: &Canvas<'_>, setting: &str, class: Class, origin: (f64, f64)) -> Drawn {
@@ -258,7 +199,7 @@ impl<'a> Figure<'a> {
             )?;
         }
         let Some(axis) = &self.axis else {
-            return frame(canvas, origin);
+            return frame(canvas, origin, (PANEL_WIDTH, PANEL_HEIGHT));
         };
         let y = |value: f64| bottom - axis.share(value) * PANEL_HEIGHT;
         for (tick, labelled) in &axis.ticks {
@@ -276,7 +217,7 @@ impl<'a> Figure<'a> {
                 write(canvas, &tick_text(*tick), (left - 8.0, y(*tick)), &label)?;
             }
         }
-        frame(canvas, origin)?;
+        frame(canvas, origin, (PANEL_WIDTH, PANEL_HEIGHT))?;
         // Side by side, so that equal values do not hide each other, and within the percentile's
         // column.
         let step = ASIDE.min((column - 2.0 * ASIDE) / self.locks.len() as f64);
@@ -340,66 +281,6 @@ impl<'a> Figure<'a> {
             &Lettering::left(11),
         )
     }
-}
-
-/// How a text is set.
-#[derive(Clone, Copy)]
-struct Lettering {
-    size: u32,
-    bold: bool,
-    turned: bool,
-    anchor: Pos,
-}
-
-impl Lettering {
-    fn left(size: u32) -> Self {
-        Self {
-            size,
-            bold: false,
-            turned: false,
-            anchor: Pos::new(HPos::Left, VPos::Center),
-        }
-    }
-
-    fn centred(size: u32) -> Self {
-        Self {
-            anchor: Pos::new(HPos::Center, VPos::Center),
-            ..Self::left(size)
-        }
-    }
-}
-
-fn write(canvas: &Canvas<'_>, text: &str, at: (f64, f64), lettering: &Lettering) -> Drawn {
-    let weight = if lettering.bold {
-        FontStyle::Bold
-    } else {
-        FontStyle::Normal
-    };
-    // plotters' SVG writer divides by 1.24.
-    let size = f64::from(lettering.size) * 1.24;
-    let font = FontDesc::new(FontFamily::SansSerif, size, weight);
-    let font = if lettering.turned {
-        font.transform(FontTransform::Rotate270)
-    } else {
-        font
-    };
-    let style = TextStyle::from(font).color(&TEXT).pos(lettering.anchor);
-    canvas.draw(&Text::new(text.to_owned(), pixel(at), style))
-}
-
-fn line(canvas: &Canvas<'_>, from: (f64, f64), to: (f64, f64), colour: RGBColor) -> Drawn {
-    canvas.draw(&PathElement::new(
-        vec![pixel(from), pixel(to)],
-        colour.stroke_width(1),
-    ))
-}
-
-fn frame(canvas: &Canvas<'_>, (left, top): (f64, f64)) -> Drawn {
-    let corners = [
-        pixel((left, top)),
-        pixel((left + PANEL_WIDTH, top + PANEL_HEIGHT)),
-    ];
-    canvas.draw(&Rectangle::new(corners, TEXT.stroke_width(1)))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::{LogAxis, tick_text};
+use super::canvas::{Canvas, Caption, Drawn, FAINT_GRID, GRID, Lettering, TEXT, line, write};
 use super::style::pixel;
-use super::{Canvas, Caption, Drawn, FAINT_GRID, GRID, Lettering, TEXT, line, write};
 use crate::claims::{Claim, Range, Verdict, published_range};
 use crate::error::{Failure, Result};
 use crate::sensitivity::{Study, StudyRow};

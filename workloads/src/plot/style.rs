@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::Canvas;
+use super::canvas::{Canvas, Drawn};
 
 /// The eight colours of Okabe and Ito, which people with any colour vision can tell apart; the
 /// yellow, too pale on white, comes last.
@@ -56,7 +56,7 @@ impl Style {
     }
 
     /// Draws a line through `points` with a marker at each.
-    pub(super) fn draw(&self, canvas: &Canvas<'_>, points: &[(f64, f64)]) -> super::Drawn {
+    pub(super) fn draw(&self, canvas: &Canvas<'_>, points: &[(f64, f64)]) -> Drawn {
         for pair in points.windows(2) {
             self.segment(canvas, pair[0], pair[1])?;
         }
@@ -65,7 +65,7 @@ impl Style {
             .try_for_each(|point| self.mark(canvas, *point))
     }
 
-    fn segment(&self, canvas: &Canvas<'_>, from: (f64, f64), to: (f64, f64)) -> super::Drawn {
+    fn segment(&self, canvas: &Canvas<'_>, from: (f64, f64), to: (f64, f64)) -> Drawn {
         let stroke = self.colour.stroke_width(2);
         let length = (to.0 - from.0).hypot(to.1 - from.1);
         let at = |along: f64| {
@@ -90,7 +90,7 @@ impl Style {
         Ok(())
     }
 
-    fn mark(&self, canvas: &Canvas<'_>, at: (f64, f64)) -> super::Drawn {
+    fn mark(&self, canvas: &Canvas<'_>, at: (f64, f64)) -> Drawn {
         let (x, y) = pixel(at);
         let fill = self.colour.filled();
         match self.marker {

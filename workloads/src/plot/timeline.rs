@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::canvas::{Canvas, Caption, Drawn, FAINT_GRID, GRID, Lettering, TEXT, line, write};
 use super::style::pixel;
-use super::{Canvas, Caption, Drawn, FAINT_GRID, GRID, Lettering, TEXT, line, write};
 use crate::error::{Failure, Result};
 use crate::timeline::{Sample, Samples};
 

@@ -38,7 +38,7 @@ const QUICK_LOCK_COUNTS: [u32; 2] = [1, 10];
 
 /// Local operations that P99.9 takes, with some to spare.
 const LOCAL_OPERATIONS: u64 = 12_000;
-/// What a remote client's turn takes beside its section, in ns: hand-over by a round trip and more. Where nothing is
+/// What a remote client's turn takes beside its section, in ns: hand-over by round trips, longer where these are. Where nothing is
 /// protected all clients share a lock's turns alike, which decides how long it takes to see enough local operations.
 const TURN: u64 = 6_000;
 /// Shorter would be all start-up.
@@ -157,7 +157,7 @@ impl Point {
 
     /// How long to measure, in ns.
     fn window(&self) -> u64 {
-        let turn = self.section.unwrap_or(TURN) + TURN;
+        let turn = self.section.unwrap_or(TURN) + (TURN as f64 * self.factor.max(1.0)) as u64;
         let needed = LOCAL_OPERATIONS * self.nodes * turn / u64::from(self.locks.max(1));
         needed.max(LEAST_WINDOW)
     }
