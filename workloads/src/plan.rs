@@ -99,7 +99,7 @@ impl Plan {
                 let varied = if is_only {
                     Map::new()
                 } else {
-                    varied(&part.options)?
+                    object(&part.options)?
                 };
                 let options = part.options.or(options.clone());
                 Ok(Part {
@@ -184,17 +184,30 @@ impl Plan {
     /// # Errors
     /// None in practice.
     pub(crate) fn effective_config(&self) -> Result<String> {
-        let text = effective_config(self.common()?.as_ref())?;
+        let common = self.common()?;
+        let text = effective_config(&common)?;
         if self.parts.len() == 1 {
             return Ok(text);
         }
+        let foreign = self.foreign(&object(&common.options)?)?;
         let failed = |why: &dyn std::fmt::Display| {
             Failure::Work(format!("cannot read the effective options: {why}"))
         };
         let mut table: toml::Table = text.parse().map_err(|error| failed(&error))?;
-        table.retain(|name, _| !self.is_varied(name));
+        table.retain(|name, _| !foreign.iter().any(|other| other == name));
         let options: Options = table.try_into().map_err(|error| failed(&error))?;
         config_text(&options)
+    }
+
+    /// The names of `options`, those of all parts, that parts vary, and of those that mean nothing to any of them, as a
+    /// measured time to given arrivals.
+    fn foreign(&self, options: &Map<String, Value>) -> Result<Vec<String>> {
+        let parts = self.parts.iter().map(|part| object(&part.settings.options));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let is_foreign = |name: &&String| {
+            self.is_varied(name) || !parts.iter().any(|part| part.contains_key(*name))
+        };
+        Ok(options.keys().filter(is_foreign).cloned().collect())
     }
 
     /// Whether parts differ in the option `name`. What parts set of the profile comes on top of what all have.
@@ -229,13 +242,10 @@ impl Plan {
     /// # Errors
     /// None in practice.
     pub(crate) fn reported_options(&self) -> Result<Value> {
-        let mut options = serde_json::to_value(&self.common()?.options).map_err(|error| {
-            Failure::Work(format!("cannot write the settings as JSON: {error}"))
-        })?;
-        if let Value::Object(options) = &mut options {
-            options.retain(|name, _| !self.is_varied(name));
-        }
-        Ok(options)
+        let mut options = object(&self.common()?.options)?;
+        let foreign = self.foreign(&options)?;
+        options.retain(|name, _| !foreign.contains(name));
+        Ok(Value::Object(options))
     }
 }
 
@@ -297,12 +307,12 @@ fn named(name: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The options of a part, by name.
-fn varied(options: &Options) -> Result<Map<String, Value>> {
+/// Options by name.
+fn object(options: &Options) -> Result<Map<String, Value>> {
     match serde_json::to_value(options) {
-        Ok(Value::Object(varied)) => Ok(varied),
+        Ok(Value::Object(object)) => Ok(object),
         _ => Err(Failure::Work(
-            "a part's options have no JSON form; this is a mistake in dmtree".to_owned(),
+            "options have no JSON form; this is a mistake in dmtree".to_owned(),
         )),
     }
 }

@@ -176,10 +176,11 @@ fn plans(given: &Options, out: &Place) -> Result<Vec<Plan>> {
                 resume: Some(Switch::Off),
                 ..command.subject.own(given.clone())
             };
+            let given = useful(command, given);
             let defaults = if is_sized {
                 Options::default()
             } else {
-                defaults()
+                useful(command, defaults())
             };
             Plan::with_defaults(command, given, defaults).map_err(|failure| match failure {
                 Failure::Usage(why) => Failure::Usage(format!("{}: {why}", command.name)),
@@ -187,6 +188,22 @@ fn plans(given: &Options, out: &Place) -> Result<Vec<Plan>> {
             })
         })
         .collect()
+}
+
+/// `given` without what means nothing to any part of `command`: another figure has a use for it.
+fn useful(command: &Command, given: Options) -> Options {
+    let parts = (command.parts)(&given);
+    let with_arrivals = parts.iter().filter(|part| part.options.arrivals.is_some());
+    match with_arrivals.count() {
+        0 => Options { gap: None, ..given },
+        all if all == parts.len() => Options {
+            seconds: None,
+            warmup: None,
+            stagger: None,
+            ..given
+        },
+        _ => given,
+    }
 }
 
 fn directory_of(out: &Place, command: &Command) -> Place {
