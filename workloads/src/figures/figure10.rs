@@ -137,3 +137,74 @@ fn longest_run(rows: &[RunRow]) -> Option<Claim> {
         Some(vec![view.figures(one)?.longest_run? as f64])
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict::{Direction, Fails, Holds};
+    use crate::figures::microbench::tests::{row, told};
+    use crate::lock_bench::FairnessTally;
+
+    #[test]
+    fn each_claim_looks_at_its_cells() {
+        let mut rows = Vec::new();
+        // Locks; local and remote throughput of FARLock, ALock, MCS, Ticket and TS.
+        for (locks, local, remote) in [
+            (
+                1,
+                [1200.0, 100.0, 2.0, 3.0, 1.5],
+                [90.0, 80.0, 95.0, 85.0, 70.0],
+            ),
+            (
+                10,
+                [1000.0, 500.0, 20.0, 25.0, 10.0],
+                [200.0, 300.0, 250.0, 260.0, 100.0],
+            ),
+            (
+                30,
+                [900.0, 800.0, 50.0, 60.0, 40.0],
+                [600.0, 500.0, 590.0, 700.0, 300.0],
+            ),
+        ] {
+            let names = ["farlock", "alock:20,5", "mcs", "ticket", "tas"];
+            for (index, lock) in names.into_iter().enumerate() {
+                rows.push(row(lock, locks, Class::Local, 1, local[index]));
+                rows.push(row(lock, locks, Class::Remote, 1, remote[index]));
+            }
+        }
+        rows[0].fairness = Some(crate::lock_bench::FairnessRow {
+            longest_run: Some(13),
+            ..FairnessTally::default().row(Class::Local)
+        });
+        let claims = judge(&rows);
+        let found: Vec<_> = told(&claims)
+            .into_iter()
+            .map(|(_, measured, verdict)| (measured, verdict))
+            .collect();
+        let expected = [
+            ("15–800×", Some(Holds)),
+            ("12×", Some(Holds)),
+            ("2.0×", Some(Holds)),
+            ("11×", Some(Holds)),
+            ("0.94–1.06×", Some(Holds)),
+            ("0.98–1.30×", Some(Fails)),
+            ("1.33×", Some(Holds)),
+            ("6.7×", Some(Holds)),
+            ("13", Some(Holds)),
+        ]
+        .map(|(measured, verdict)| (measured.to_owned(), verdict));
+        assert_eq!(found, expected);
+        // A longer run than published is the right effect, too large.
+        rows[0].fairness = rows[0]
+            .fairness
+            .map(|fairness| crate::lock_bench::FairnessRow {
+                longest_run: Some(40),
+                ..fairness
+            });
+        assert_eq!(
+            judge(&rows).last().and_then(|claim| claim.verdict),
+            Some(Direction)
+        );
+        assert!(judge(&[]).is_empty());
+    }
+}

@@ -108,3 +108,54 @@ fn grows(pairs: &[(&RunRow, &RunRow)]) -> Option<Claim> {
     }
     .of_values(&rows, Unit::Ratio, &values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict::{Fails, Holds};
+    use crate::figures::microbench::tests::{row, told};
+
+    #[test]
+    fn each_claim_looks_at_its_cells() {
+        let mut rows = Vec::new();
+        // Nodes; local throughput of plain and with local groups; total of plain, local groups, both.
+        for (nodes, local, all) in [
+            (2, [100.0, 130.0], [200.0, 240.0, 230.0]),
+            (10, [80.0, 110.0], [180.0, 200.0, 150.0]),
+        ] {
+            let at = |row: RunRow| RunRow {
+                nodes,
+                part: Some(format!("{nodes} nodes")),
+                ..row
+            };
+            for (lock, throughput) in [PLAIN, LOCALS].into_iter().zip(local) {
+                rows.push(at(row(lock, 1, Class::Local, 1, throughput)));
+            }
+            for (lock, throughput) in [PLAIN, LOCALS, BOTH].into_iter().zip(all) {
+                rows.push(at(row(lock, 1, Class::All, 1, throughput)));
+            }
+        }
+        let measured = |rows: &[RunRow]| -> Vec<_> {
+            let claims = judge(rows);
+            let told = told(&claims).into_iter();
+            told.map(|(_, measured, verdict)| (measured, verdict))
+                .collect()
+        };
+        let expected = [
+            ("1.30–1.38×", Some(Holds)),
+            ("1.11–1.20×", Some(Holds)),
+            ("1.04–1.33×", Some(Holds)),
+            ("1.28×", Some(Holds)),
+            ("1.20×", Some(Holds)),
+        ]
+        .map(|(measured, verdict)| (measured.to_owned(), verdict));
+        assert_eq!(measured(&rows), expected);
+        // With one number of nodes nothing grows; 10 nodes are named.
+        let two: Vec<RunRow> = rows.iter().filter(|row| row.nodes == 2).cloned().collect();
+        assert_eq!(measured(&two).len(), 3);
+        for row in rows.iter_mut().filter(|row| row.lock == BOTH) {
+            row.throughput_ops_s *= 2.0;
+        }
+        assert_eq!(measured(&rows)[2].1, Some(Fails));
+    }
+}

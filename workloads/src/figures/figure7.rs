@@ -125,3 +125,99 @@ fn tas_against_the_next(rows: &[RunRow]) -> Option<Claim> {
     }
     .of_values(&all, Unit::Ratio, &values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict::{Direction, Fails, Holds};
+    use crate::figures::microbench::tests::{row, told};
+
+    #[test]
+    fn each_claim_looks_at_its_cells() {
+        let mut rows = Vec::new();
+        for (locks, class, tails) in [
+            (
+                1,
+                Class::Local,
+                [
+                    ("mcs", 1200),
+                    ("ticket", 600),
+                    ("alock:20,5", 60),
+                    ("tas", 1100),
+                ],
+            ),
+            (
+                1,
+                Class::Remote,
+                [
+                    ("mcs", 1000),
+                    ("ticket", 900),
+                    ("alock:20,5", 800),
+                    ("tas", 3000),
+                ],
+            ),
+            (
+                10,
+                Class::Local,
+                [
+                    ("mcs", 400),
+                    ("ticket", 700),
+                    ("alock:20,5", 50),
+                    ("tas", 90_000),
+                ],
+            ),
+            (
+                10,
+                Class::Remote,
+                [
+                    ("mcs", 900),
+                    ("ticket", 990),
+                    ("alock:20,5", 1200),
+                    ("tas", 9_000),
+                ],
+            ),
+            // Beyond what the claims are about.
+            (
+                30,
+                Class::Local,
+                [("mcs", 1), ("ticket", 1), ("alock:20,5", 1), ("tas", 1)],
+            ),
+            (
+                30,
+                Class::Remote,
+                [("mcs", 1), ("ticket", 1), ("alock:20,5", 1), ("tas", 1)],
+            ),
+        ] {
+            for (lock, tail) in tails {
+                rows.push(row(lock, locks, class, tail, 1.0));
+            }
+            let (plain, grouped) = match class {
+                Class::Local => (20, 21),
+                _ => (1000, 1200),
+            };
+            rows.push(row("farlock", locks, class, plain, 1.0));
+            rows.push(row("farlock-g", locks, class, grouped, 1.0));
+        }
+        let claims = judge(&rows);
+        let expected = [
+            ("20–60×", Some(Holds)),
+            ("2.5–3.0×", Some(Direction)),
+            ("55–4500×", Some(Holds)),
+            ("0.90–1.00×", Some(Holds)),
+            ("1.20×", Some(Holds)),
+            ("2.5–7.5×", Some(Direction)),
+            ("1.05–1.20×", Some(Fails)),
+        ];
+        let found: Vec<_> = told(&claims)
+            .into_iter()
+            .map(|(_, measured, verdict)| (measured, verdict))
+            .collect();
+        let expected = expected.map(|(measured, verdict)| (measured.to_owned(), verdict));
+        assert_eq!(found, expected);
+        // Without FARLock nothing is claimed but of TS.
+        rows.retain(|row| !row.lock.starts_with("farlock"));
+        assert_eq!(judge(&rows).len(), 1);
+        rows.retain(|row| row.lock == "tas");
+        assert!(judge(&rows).is_empty(), "nothing to hold TS against");
+    }
+}

@@ -78,3 +78,52 @@ fn crossover(rows: &[RunRow]) -> Option<String> {
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Verdict::{Fails, Holds};
+    use crate::figures::microbench::tests::{row, told};
+
+    /// FARLock's remote tail in µs by the number of locks; Ticket's is 100 µs.
+    fn rows(remote: &[(u32, u64)], other_local: u64) -> Vec<RunRow> {
+        let of = |(locks, tail): &(u32, u64)| {
+            [
+                row("farlock", *locks, Class::Remote, *tail, 1.0),
+                row("ticket", *locks, Class::Remote, 100, 1.0),
+                row("farlock", *locks, Class::Local, 50, 1.0),
+                row("tas", *locks, Class::Local, other_local, 1.0),
+            ]
+        };
+        remote.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn the_crossing_is_found_and_judged_beyond_thirty() {
+        let rows_of = rows(&[(10, 80), (30, 130), (50, 120), (100, 150)], 60);
+        let claims = judge(&rows_of);
+        let measured: Vec<_> = told(&claims)
+            .into_iter()
+            .map(|(_, text, v)| (text, v))
+            .collect();
+        assert_eq!(
+            measured,
+            [
+                ("1.20–1.50×".to_owned(), Some(Holds)),
+                ("1.20×".to_owned(), Some(Holds))
+            ]
+        );
+        assert!(
+            crossover(&rows_of)
+                .unwrap()
+                .contains("from 30 locks on, of those")
+        );
+        let below = rows(&[(10, 80), (50, 99)], 40);
+        let verdicts: Vec<_> = judge(&below).iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [Some(Fails), Some(Fails)]);
+        assert!(crossover(&below).unwrap().contains("with up to 50 locks"));
+        let above = rows(&[(50, 130), (10, 120)], 40);
+        assert!(crossover(&above).unwrap().contains("the fewest measured"));
+        assert_eq!(crossover(&[]), None);
+    }
+}

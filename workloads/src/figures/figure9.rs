@@ -189,10 +189,18 @@ fn longest_wait(order: &Order) -> Option<f64> {
     waits.max().map(|ns| ns as f64 / 1000.0)
 }
 
-/// Most requests of one class in a row of which each was served while one of the other class waited. None when the
-/// classes never waited at the same time.
+/// Most requests of one class in a row of which each was served while one of the other class waited. Counted from the
+/// first on that was served after one of the other class: before that the other class may not have reached the lock yet.
+/// None when there is no such request.
 fn longest_contended_run(order: &Order) -> Option<f64> {
     let mut waiting: VecDeque<_> = order.requests.iter().collect();
+    let first = waiting.front().map(|first| first.class);
+    while waiting
+        .front()
+        .is_some_and(|next| Some(next.class) == first)
+    {
+        waiting.pop_front();
+    }
     let (mut longest, mut run) = (None, None);
     while let Some(served) = waiting.pop_front() {
         let other_waits = waiting
@@ -242,11 +250,13 @@ mod tests {
     #[test]
     fn orders_are_read_right() {
         for (served, before, run) in [
-            ("LLRR", 0.0, Some(2.0)),
+            ("LLRR", 0.0, None),
             ("LRLR", 1.0, Some(1.0)),
+            ("LLLRLRRL", 3.0, Some(2.0)),
             ("LRRL", 2.0, Some(2.0)),
             ("LLLrr", 0.0, None),
             ("LLrRL", 2.0, Some(2.0)),
+            ("LRRlR", 2.0, Some(1.0)),
             ("RR", 0.0, None),
             ("", 0.0, None),
         ] {

@@ -155,3 +155,75 @@ fn rows_of<'a>(pairs: &[Pair<'a>]) -> Vec<&'a RunRow> {
         .flat_map(|(one, other)| [*one, *other])
         .collect()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::claims::Verdict;
+    use crate::latency::Summary;
+
+    /// A row of locks alone whose tail is `tail_us` at every percentile.
+    pub(in crate::figures) fn row(
+        lock: &str,
+        lock_count: u32,
+        class: Class,
+        tail_us: u64,
+        throughput_ops_s: f64,
+    ) -> RunRow {
+        let ns = Some(tail_us * 1000);
+        RunRow {
+            lock: lock.to_owned(),
+            lock_count,
+            class,
+            distribution: None,
+            data_path: None,
+            throughput_ops_s,
+            latency_ns: Summary {
+                p95: ns,
+                p99: ns,
+                p99_9: ns,
+                p99_999: ns,
+                ..Summary::default()
+            },
+            ..RunRow::for_test()
+        }
+    }
+
+    /// Each claim's published text, what was measured of it, and the verdict.
+    pub(in crate::figures) fn told(claims: &[Claim]) -> Vec<(&str, String, Option<Verdict>)> {
+        claims
+            .iter()
+            .map(|claim| {
+                let measured = claim.measured_text().unwrap_or_default();
+                (claim.published, measured, claim.verdict)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pairs_are_of_one_place() {
+        let part = |name: &str, row: RunRow| RunRow {
+            part: Some(name.to_owned()),
+            ..row
+        };
+        let rows = [
+            part("a", row("farlock", 1, Class::Local, 1, 1.0)),
+            part("a", row("farlock-g:5,1", 1, Class::Local, 2, 1.0)),
+            part("a", row("farlock-g:5,1", 2, Class::Local, 3, 1.0)),
+            part("b", row("farlock", 2, Class::Local, 4, 1.0)),
+            part("b", row("farlock-g:5,1", 2, Class::Local, 5, 1.0)),
+            part("b", row("farlock-g:5,1", 2, Class::Remote, 6, 1.0)),
+        ];
+        let found = pairs(&rows, ["farlock-g", "farlock"], Class::Local, |_| true);
+        let tails: Vec<_> = found
+            .iter()
+            .map(|(one, other)| (one.latency_ns.p99, other.latency_ns.p99))
+            .collect();
+        assert_eq!(tails, [(Some(2000), Some(1000)), (Some(5000), Some(4000))]);
+        let of_two = pairs(&rows, ["farlock-g", "farlock"], Class::Local, |row| {
+            row.lock_count == 2
+        });
+        assert_eq!(of_two.len(), 1);
+        assert!(pairs(&rows, ["mcs", "farlock"], Class::Local, |_| true).is_empty());
+    }
+}
