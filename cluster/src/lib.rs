@@ -7,6 +7,7 @@
 //! | situation | use |
 //! |---|---|
 //! | results in virtual time from one process, reproducible to the byte | [`sim`] |
+//! | nodes as processes, on one machine or several, in real time | [`tcp`] |
 //!
 //! # The contract
 //! What a protocol may rely on, and no more. A fabric may be kinder.
@@ -35,7 +36,9 @@ mod endpoint;
 mod error;
 mod memory_map;
 mod prefetch;
+pub mod region;
 pub mod sim;
+pub mod tcp;
 mod trace;
 mod verb;
 

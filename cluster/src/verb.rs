@@ -108,6 +108,14 @@ pub(crate) const MAX_VERBS: usize = 511;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
+#[cfg(test)]
+impl Slot {
+    /// The verb at this place of a chain.
+    pub(crate) fn of(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 /// Verbs that are posted together on one queue pair to one node, with one completion.
 ///
 /// A chain owns the bytes that its WRITEs send and its READs bring, so that they stay valid while the fabric

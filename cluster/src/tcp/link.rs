@@ -1,0 +1,298 @@
+//! [`Link`]: a client thread's connection to one node, which is a queue pair.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind as IoKind, Read, Write};
+use std::net::{SocketAddr, TcpStream as Blocking};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+
+use super::handshake::{Caller, Hello, Refused, framed_length, message};
+use super::key::Key;
+use super::wire::{self, Malformed, frame_length};
+use crate::region::Sizes;
+use crate::{Chain, Error, ErrorKind, NodeId};
+
+/// Read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Between two attempts to reach a server that is not there yet.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// A posted chain, by its place among the requests of its thread.
+pub(super) type RequestId = usize;
+
+/// A connection to one node.
+pub(super) struct Link {
+    node: NodeId,
+    peer: SocketAddr,
+    stream: TcpStream,
+    sizes: Sizes,
+    frame_limit: usize,
+    output: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    /// What has been looked at of it.
+    begin: usize,
+    /// Posted and not answered, in this order.
+    posted: VecDeque<RequestId>,
+    /// Since when the oldest of them has not been answered, or the last answer came.
+    quiet_since: Instant,
+    /// Why it is of no use any more.
+    lost: Option<Error>,
+}
+
+/// A whole response, and whose it is.
+pub(super) struct Response<'a> {
+    pub(super) request: RequestId,
+    pub(super) frame: &'a [u8],
+}
+
+impl Link {
+    /// Connects to `node` at `peer`, and makes sure of it. Tries again until `limit` has passed, as the server may come
+    /// up later.
+    pub(super) fn connect(
+        node: NodeId,
+        peer: SocketAddr,
+        key: &Key,
+        hello: Hello,
+        limit: Duration,
+        frame_limit: usize,
+    ) -> crate::Result<Self> {
+        let until = Instant::now() + limit;
+        let gone = |why: String| {
+            Error::from(ErrorKind::PeerGone {
+                node,
+                why: format!("{peer}: {why}"),
+            })
+        };
+        let stream = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(gone(format!("not reached within {limit:?}")));
+            }
+            match Blocking::connect_timeout(&peer, left) {
+                Ok(stream) => break stream,
+                Err(error) if left > RETRY && is_worth_waiting(&error) => {
+                    std::thread::sleep(RETRY);
+                }
+                Err(error) => return Err(gone(format!("cannot be reached: {error}"))),
+            }
+        };
+        let sizes = shake(&stream, key, hello, until).map_err(|why| gone(why.to_string()))?;
+        stream
+            .set_read_timeout(None)
+            .and_then(|()| stream.set_nodelay(true))
+            .and_then(|()| stream.set_nonblocking(true))
+            .map_err(|error| gone(error.to_string()))?;
+        Ok(Self {
+            node,
+            peer,
+            stream: TcpStream::from_std(stream),
+            sizes,
+            frame_limit,
+            output: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            begin: 0,
+            posted: VecDeque::new(),
+            quiet_since: Instant::now(),
+            lost: None,
+        })
+    }
+
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Whether the verbs of `chain` are ones that the node serves.
+    pub(super) fn check(&self, chain: &Chain) -> crate::Result<()> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.clone());
+        }
+        for verb in chain.verbs() {
+            self.sizes.check_verb(verb.op, verb.addr)?;
+        }
+        let longest = wire::request_length(chain).max(wire::response_length(chain));
+        if longest > self.frame_limit {
+            let verb = &chain.verbs()[0];
+            return Err(ErrorKind::NotPermitted {
+                what: verb.op.name(),
+                addr: verb.addr,
+                why: "the chain is longer than a frame may be",
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Posts a chain that was checked; it is sent with the next [`Link::send`].
+    pub(super) fn post(&mut self, chain: &Chain, request: RequestId) {
+        if self.posted.is_empty() {
+            self.quiet_since = Instant::now();
+        }
+        wire::encode(chain, &mut self.output);
+        self.posted.push_back(request);
+    }
+
+    /// Whether there is something to be sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.sent < self.output.len() && self.lost.is_none()
+    }
+
+    /// Whether answers are due.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.posted.is_empty() && self.lost.is_none()
+    }
+
+    /// Sends what the connection takes.
+    pub(super) fn send(&mut self) {
+        while self.has_unsent() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(0) => self.lose("it takes nothing more"),
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == IoKind::WouldBlock => return,
+                Err(error) if error.kind() == IoKind::Interrupted => {}
+                Err(error) => self.lose(&error.to_string()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+    }
+
+    /// Reads what there is, and hands each whole response to `take`, which says what is wrong with it if something is.
+    /// Whether anything came.
+    pub(super) fn receive(
+        &mut self,
+        mut take: impl FnMut(Response<'_>) -> Result<(), Malformed>,
+    ) -> bool {
+        let mut came = false;
+        while self.lost.is_none() {
+            let old = self.input.len();
+            self.input.resize(old + READ_BYTES, 0);
+            let read = self.stream.read(&mut self.input[old..]);
+            self.input
+                .truncate(old + read.as_ref().copied().unwrap_or(0));
+            match read {
+                Ok(0) => self.lose("it has closed the connection"),
+                Ok(bytes) => {
+                    came = true;
+                    self.quiet_since = Instant::now();
+                    if let Err(malformed) = self.responses(&mut take) {
+                        self.lose(&format!("it answers with {malformed}"));
+                    }
+                    // Less than fits: nothing was left.
+                    if bytes < READ_BYTES {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == IoKind::WouldBlock => break,
+                Err(error) if error.kind() == IoKind::Interrupted => {}
+                Err(error) => self.lose(&error.to_string()),
+            }
+        }
+        came || self.lost.is_some()
+    }
+
+    fn responses(
+        &mut self,
+        take: &mut impl FnMut(Response<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        while let Some(length) = frame_length(&self.input[self.begin..], self.frame_limit)? {
+            let Some(frame) = self.input[self.begin..].get(..length) else {
+                break;
+            };
+            let Some(request) = self.posted.pop_front() else {
+                let found = frame.len();
+                return Err(Malformed::Response { found, expected: 0 });
+            };
+            self.begin += length;
+            take(Response { request, frame })?;
+        }
+        if self.begin == self.input.len() {
+            self.input.clear();
+            self.begin = 0;
+        } else if self.begin > READ_BYTES {
+            self.input.drain(..self.begin);
+            self.begin = 0;
+        }
+        Ok(())
+    }
+
+    /// Gives it up when it has not answered for `limit`.
+    pub(super) fn expire(&mut self, limit: Duration) {
+        if self.is_waiting() && self.quiet_since.elapsed() > limit {
+            self.lose(&format!("it has not answered for {limit:?}"));
+        }
+    }
+
+    fn lose(&mut self, why: &str) {
+        if self.lost.is_none() {
+            let why = format!("{}: {why}", self.peer);
+            let node = self.node;
+            tracing::warn!(%node, why, "a connection is lost");
+            self.lost = Some(ErrorKind::PeerGone { node, why }.into());
+        }
+    }
+
+    /// Why it is lost, if it is, and the requests that will not be answered any more.
+    pub(super) fn failed(&mut self) -> Option<(Error, VecDeque<RequestId>)> {
+        let lost = self.lost.clone()?;
+        Some((lost, std::mem::take(&mut self.posted)))
+    }
+}
+
+/// Whether a server may come up at an address where nobody is yet.
+fn is_worth_waiting(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        IoKind::ConnectionRefused | IoKind::ConnectionReset | IoKind::ConnectionAborted
+    )
+}
+
+/// The handshake, and how large the node's memories are.
+fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<Sizes, String> {
+    let say = |error: &dyn std::fmt::Display| error.to_string();
+    let mut input = Vec::new();
+    let mut next = |used: usize| -> Result<Vec<u8>, String> {
+        input.drain(..used);
+        loop {
+            let found = message(&input).map_err(|refused| say(&refused))?;
+            if let Some(found) = found {
+                return Ok(found.to_vec());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err("its handshake takes too long".to_owned());
+            }
+            stream
+                .set_read_timeout(Some(left))
+                .map_err(|error| say(&error))?;
+            let mut bytes = [0; 4096];
+            match (&mut &*stream).read(&mut bytes) {
+                // Who is refused at once is not told why: it might be anybody.
+                Ok(0) => {
+                    return Err(format!(
+                        "it ends the handshake: {}, or it has too many connections",
+                        Refused::Key
+                    ));
+                }
+                Ok(read) => input.extend_from_slice(&bytes[..read]),
+                Err(error) if error.kind() == IoKind::Interrupted => {}
+                Err(error) => return Err(say(&error)),
+            }
+        }
+    };
+    let send = |bytes: &[u8]| {
+        (&mut &*stream)
+            .write_all(bytes)
+            .map_err(|error| say(&error))
+    };
+    let (caller, first) = Caller::new(key, hello).map_err(|refused| say(&refused))?;
+    send(&first)?;
+    let second = next(0)?;
+    let (server, third, called) = caller.answer(&second).map_err(|refused| say(&refused))?;
+    send(&third)?;
+    let fourth = next(framed_length(&second))?;
+    called.finish(&fourth).map_err(|refused| say(&refused))?;
+    Ok(server.sizes())
+}

@@ -1,0 +1,435 @@
+//! [`Server`]: a thread that serves a node's memory to the clients of all nodes.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+
+use super::handshake::{
+    Answered, Answerer, Cluster, GREETING, Hello, Refused, framed_length, message,
+};
+use super::key::Key;
+use super::wire::{DEFAULT_FRAME_LIMIT, Malformed, check, execute, frame_length};
+use crate::region::Regions;
+
+const LISTENER: Token = Token(usize::MAX);
+const STOP: Token = Token(usize::MAX - 1);
+/// Responses that a client does not take are no more than this: then nothing more of it is executed.
+const UNSENT_LIMIT: usize = 16 << 20;
+/// Read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// What a server is told.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Where it listens. Loopback unless other nodes are to reach it; port 0 for any.
+    pub listen: SocketAddr,
+    /// The cluster's key.
+    pub key: Key,
+    /// What its clients have to have in common with it.
+    pub cluster: Cluster,
+    /// At most so many connections at a time.
+    pub connections: usize,
+    /// A handshake that takes longer is ended.
+    pub handshake_limit: Duration,
+    /// The longest frame that is taken or sent, in bytes.
+    pub frame_limit: usize,
+}
+
+impl ServerConfig {
+    /// On loopback, at any port.
+    pub fn new(key: Key, cluster: Cluster) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            key,
+            cluster,
+            connections: 4096,
+            handshake_limit: Duration::from_secs(5),
+            frame_limit: DEFAULT_FRAME_LIMIT,
+        }
+    }
+}
+
+/// A thread that serves a node's memory. It ends when this is dropped, and survives whatever becomes of its clients.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to serve `regions`.
+    ///
+    /// # Errors
+    /// When it cannot listen there, in words that name the address.
+    pub fn start(config: ServerConfig, regions: Arc<Regions>) -> io::Result<Self> {
+        let told = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen at {}: {error}", config.listen),
+            )
+        };
+        let mut listener = TcpListener::bind(config.listen).map_err(told)?;
+        let addr = listener.local_addr()?;
+        let poll = Poll::new()?;
+        poll.registry()
+            .register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
+        let node = regions.node();
+        let service = Service {
+            hello: Hello::of(node, node, &config.cluster, regions.sizes()),
+            config,
+            regions,
+            listener,
+            poll,
+            connections: Slab::new(),
+            scratch: vec![0; READ_BYTES],
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("dmtree-server-{}", node.0))
+            .spawn(move || service.run())?;
+        Ok(Self {
+            addr,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Without a wake-up it would be waited for for ever.
+        if self.waker.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a connection is at.
+enum Stage {
+    Greeting(Box<Answerer>),
+    Answered(Box<Answered>),
+    Serving,
+    /// What is to be sent is sent, and that was it.
+    Leaving,
+}
+
+struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    since: Instant,
+    stage: Stage,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+struct Service {
+    config: ServerConfig,
+    hello: Hello,
+    regions: Arc<Regions>,
+    listener: TcpListener,
+    poll: Poll,
+    connections: Slab<Connection>,
+    scratch: Vec<u8>,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client has gone.
+    Closed,
+    Io(io::Error),
+    Refused(Refused),
+    Malformed(Malformed),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Refused> for End {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<Malformed> for End {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl Service {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let timeout = self.next_deadline();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != ErrorKind::Interrupted
+            {
+                tracing::error!(%error, node = self.hello.node, "a memory server cannot wait for its clients any more");
+                return;
+            }
+            for event in &events {
+                match event.token() {
+                    STOP => return,
+                    LISTENER => self.accept(),
+                    Token(number) => self.serve(number),
+                }
+            }
+            self.end_slow_handshakes();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let limit = self.config.handshake_limit;
+        self.connections
+            .iter()
+            .filter(|(_, connection)| !matches!(connection.stage, Stage::Serving))
+            .map(|(_, connection)| limit.saturating_sub(connection.since.elapsed()))
+            .min()
+            // Timeouts are rounded down to milliseconds: never twice for one deadline.
+            .map(|left| left + Duration::from_millis(1))
+    }
+
+    fn end_slow_handshakes(&mut self) {
+        let limit = self.config.handshake_limit;
+        let slow: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                !matches!(connection.stage, Stage::Serving) && connection.since.elapsed() > limit
+            })
+            .map(|(number, _)| number)
+            .collect();
+        for number in slow {
+            let refused = Refused::Stranger("its handshake takes too long");
+            self.end(number, End::Refused(refused));
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let (mut stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // Out of file descriptors, for example: those that there are go on.
+                    tracing::warn!(%error, node = self.hello.node, "a connection cannot be accepted");
+                    return;
+                }
+            };
+            if self.connections.len() >= self.config.connections {
+                tracing::warn!(%peer, node = self.hello.node, limit = self.config.connections, "too many connections");
+                continue;
+            }
+            let begun = self.begin(&mut stream);
+            match begun {
+                Ok((entry, answerer)) => {
+                    let connection = Connection {
+                        stream,
+                        peer,
+                        since: Instant::now(),
+                        stage: Stage::Greeting(Box::new(answerer)),
+                        input: Vec::new(),
+                        output: Vec::new(),
+                        sent: 0,
+                    };
+                    let number = self.connections.insert(connection);
+                    debug_assert_eq!(number, entry);
+                    // What has arrived before it was registered makes no event.
+                    self.serve(number);
+                }
+                Err(error) => {
+                    tracing::warn!(%peer, %error, node = self.hello.node, "a connection cannot be begun");
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: &mut TcpStream) -> io::Result<(usize, Answerer)> {
+        stream.set_nodelay(true)?;
+        let answerer = Answerer::new(&self.config.key, self.hello.clone())
+            .map_err(|refused| io::Error::other(refused.to_string()))?;
+        let number = self.connections.vacant_key();
+        self.poll.registry().register(
+            stream,
+            Token(number),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
+        Ok((number, answerer))
+    }
+
+    fn serve(&mut self, number: usize) {
+        // Its event may be of a connection that has ended meanwhile.
+        let Some(connection) = self.connections.get_mut(number) else {
+            return;
+        };
+        let limit = self.config.frame_limit;
+        if let Err(end) = connection.serve(&self.regions, &mut self.scratch, limit) {
+            self.end(number, end);
+        }
+    }
+
+    fn end(&mut self, number: usize, end: End) {
+        let Some(mut connection) = self.connections.try_remove(number) else {
+            return;
+        };
+        // It is closed in a moment anyhow.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        let (peer, node) = (connection.peer, self.hello.node);
+        match end {
+            End::Closed => tracing::debug!(%peer, node, "a client has left"),
+            End::Io(error) => tracing::info!(%peer, node, %error, "a client is gone"),
+            End::Refused(why) => tracing::warn!(%peer, node, %why, "a peer is refused"),
+            End::Malformed(why) => tracing::warn!(%peer, node, %why, "a peer is cut off"),
+        }
+    }
+}
+
+impl Connection {
+    /// Reads what there is, does what it asks for, and sends what comes of it.
+    fn serve(&mut self, regions: &Regions, scratch: &mut [u8], limit: usize) -> Result<(), End> {
+        self.flush()?;
+        loop {
+            if self.output.len() - self.sent > UNSENT_LIMIT {
+                // Goes on when the client has taken some: that it can be written to again is an event.
+                return Ok(());
+            }
+            let read = match self.stream.read(scratch) {
+                Ok(0) => return Err(End::Closed),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.take(&scratch[..read], regions, limit)?;
+            self.flush()?;
+            if matches!(self.stage, Stage::Leaving) {
+                return Err(End::Closed);
+            }
+            // Less than fits: nothing was left, and what comes is an event.
+            if read < scratch.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), End> {
+        while self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(0) => return Err(End::Closed),
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8], regions: &Regions, limit: usize) -> Result<(), End> {
+        if matches!(self.stage, Stage::Serving) && self.input.is_empty() {
+            // What is usual: whole frames, which need not be copied.
+            let used = serve_frames(bytes, regions, limit, &mut self.output)?;
+            self.input.extend_from_slice(&bytes[used..]);
+            return Ok(());
+        }
+        self.input.extend_from_slice(bytes);
+        while !matches!(self.stage, Stage::Serving | Stage::Leaving) {
+            if !self.shake()? {
+                return Ok(());
+            }
+        }
+        if matches!(self.stage, Stage::Serving) {
+            let used = serve_frames(&self.input, regions, limit, &mut self.output)?;
+            self.input.drain(..used);
+        }
+        Ok(())
+    }
+
+    /// One step of the handshake; whether there was enough for it.
+    fn shake(&mut self) -> Result<bool, End> {
+        let greeting = match self.stage {
+            Stage::Greeting(_) => GREETING.len(),
+            _ => 0,
+        };
+        let known = self.input.len().min(greeting);
+        if self.input[..known] != GREETING[..known] {
+            return Err(Refused::Stranger("its first bytes are those of something else").into());
+        }
+        let Some(rest) = self.input.get(greeting..) else {
+            return Ok(false);
+        };
+        let Some(body) = message(rest)? else {
+            return Ok(false);
+        };
+        let used = greeting + framed_length(body);
+        match std::mem::replace(&mut self.stage, Stage::Leaving) {
+            Stage::Greeting(answerer) => {
+                let (reply, answered) = answerer.answer(body)?;
+                self.output.extend_from_slice(&reply);
+                self.stage = Stage::Answered(Box::new(answered));
+            }
+            Stage::Answered(answered) => {
+                let (client, reply, refusal) = answered.finish(body)?;
+                self.output.extend_from_slice(&reply);
+                if let Some(refused) = refusal {
+                    // It is to hear why.
+                    self.flush()?;
+                    return Err(refused.into());
+                }
+                tracing::debug!(peer = %self.peer, node = client.node, "a client has come");
+                self.stage = Stage::Serving;
+            }
+            other => self.stage = other,
+        }
+        self.input.drain(..used);
+        Ok(true)
+    }
+}
+
+/// Executes the whole frames at the beginning of `bytes`; how many bytes those were.
+fn serve_frames(
+    bytes: &[u8],
+    regions: &Regions,
+    limit: usize,
+    output: &mut Vec<u8>,
+) -> Result<usize, Malformed> {
+    let mut used = 0;
+    while let Some(length) = frame_length(&bytes[used..], limit)? {
+        let Some(frame) = bytes[used..].get(..length) else {
+            break;
+        };
+        let count = check(frame, regions.node(), regions.sizes(), limit)?;
+        execute(frame, count, regions, output);
+        used += length;
+    }
+    Ok(used)
+}
+
+/// For fuzzing: `bytes` as a client that was let in would send them.
+#[doc(hidden)]
+pub fn serve_bytes(bytes: &[u8], regions: &Regions, limit: usize) -> Result<Vec<u8>, Malformed> {
+    let mut output = Vec::new();
+    serve_frames(bytes, regions, limit, &mut output)?;
+    Ok(output)
+}
