@@ -1,6 +1,7 @@
 //! [`LockPlan`]: where a run's locks, descriptors and tiers lie.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use dmtree_cluster::{ClientId, GlobalAddr, MemoryKind, MemoryMap, NodeId};
 
@@ -54,7 +55,7 @@ impl Default for LockOptions {
 pub struct LockPlan {
     spec: LockSpec,
     options: LockOptions,
-    table: Rc<LockTable>,
+    table: Arc<LockTable>,
     /// By client: its descriptors, or its compute server's ticket locks; null where the lock has neither.
     places: Vec<GlobalAddr>,
 }
@@ -105,7 +106,7 @@ impl LockPlan {
         Self {
             spec,
             options,
-            table: Rc::new(table),
+            table: Arc::new(table),
             places,
         }
     }
@@ -143,7 +144,7 @@ impl LockPlan {
                 AnyLock::Sherman(Sherman::new(
                     client,
                     monitor,
-                    Rc::clone(&self.table),
+                    Arc::clone(&self.table),
                     place,
                     handover,
                 ))

@@ -52,6 +52,7 @@
 //! write-back for everybody.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, WaitFor};
 
@@ -72,7 +73,7 @@ pub(crate) const UNLIMITED: u32 = u16::MAX as u32;
 #[derive(Debug)]
 pub struct Sherman {
     member: Rc<Member>,
-    table: Rc<LockTable>,
+    table: Arc<LockTable>,
     /// Ticket locks of the own compute server, by the table's index.
     tier: GlobalAddr,
     handover: u32,
@@ -99,7 +100,7 @@ impl Sherman {
     pub(crate) fn new(
         client: ClientId,
         monitor: Option<Rc<Monitor>>,
-        table: Rc<LockTable>,
+        table: Arc<LockTable>,
         tier: GlobalAddr,
         handover: u32,
     ) -> Self {

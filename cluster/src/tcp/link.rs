@@ -268,14 +268,14 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<S
                 .set_read_timeout(Some(left))
                 .map_err(|error| say(&error))?;
             let mut bytes = [0; 4096];
+            // Who is refused at once is not told why: it might be anybody.
+            let ended = || {
+                let why = Refused::Key;
+                format!("it ends the handshake: {why}, or it has too many connections")
+            };
             match (&mut &*stream).read(&mut bytes) {
-                // Who is refused at once is not told why: it might be anybody.
-                Ok(0) => {
-                    return Err(format!(
-                        "it ends the handshake: {}, or it has too many connections",
-                        Refused::Key
-                    ));
-                }
+                Ok(0) => return Err(ended()),
+                Err(error) if error.kind() == IoKind::ConnectionReset => return Err(ended()),
                 Ok(read) => input.extend_from_slice(&bytes[..read]),
                 Err(error) if error.kind() == IoKind::Interrupted => {}
                 Err(error) => return Err(say(&error)),
