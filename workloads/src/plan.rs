@@ -89,6 +89,7 @@ impl Plan {
                 at: Coordinates::new(),
             });
         }
+        check_arrivals(command, &given)?;
         check_recorded(command, &given, part_options.len())?;
         check_parts(&given, &part_options)?;
         let options = given.or(size).or(defaults);
@@ -317,20 +318,68 @@ fn object(options: &Options) -> Result<Map<String, Value>> {
     }
 }
 
-/// Whether what was given means something to one part at least.
+/// Whether each option that was given means something to one part at least.
 fn check_parts(given: &Options, parts: &[PartOptions]) -> Result<()> {
-    let mut first = None;
-    for part in parts {
-        let arrivals = part.options.arrivals.clone();
-        match check_given(&Options {
-            arrivals,
-            ..given.clone()
-        }) {
-            Ok(()) => return Ok(()),
-            Err(failure) => first = first.or(Some(failure)),
-        }
+    let alone = [
+        Options {
+            gap: given.gap,
+            ..Options::default()
+        },
+        Options {
+            seconds: given.seconds,
+            ..Options::default()
+        },
+        Options {
+            warmup: given.warmup,
+            ..Options::default()
+        },
+        Options {
+            stagger: given.stagger,
+            ..Options::default()
+        },
+        Options {
+            timeline: given.timeline.clone(),
+            ..Options::default()
+        },
+    ];
+    for option in alone {
+        let checked = parts.iter().map(|part| {
+            check_given(&Options {
+                arrivals: part.options.arrivals.clone(),
+                ..option.clone()
+            })
+        });
+        // That of the first part, unless another one takes it.
+        checked
+            .reduce(|first, next| next.or(first))
+            .unwrap_or(Ok(()))?;
     }
-    first.map_or(Ok(()), Err)
+    Ok(())
+}
+
+/// Whether a figure of the closed loop is left one.
+fn check_arrivals(command: &Command, given: &Options) -> Result<()> {
+    let is_figure = command.name.starts_with("figure");
+    match &given.arrivals {
+        Some(arrivals) if is_figure && !has_arrivals(command, given) => {
+            Err(Failure::Usage(format!(
+                "--arrivals {arrivals}: {} is of the closed loop; requests at given times are figure 9 and figure 3, or \
+             lock-bench",
+                command.name
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether parts of a command have requests at given times whatever is given.
+pub(crate) fn has_arrivals(command: &Command, given: &Options) -> bool {
+    let given = Options {
+        arrivals: None,
+        ..given.clone()
+    };
+    let parts = (command.parts)(&given);
+    parts.iter().any(|part| part.options.arrivals.is_some())
 }
 
 /// A recording is of one run.

@@ -184,6 +184,19 @@ fn what_is_given_is_not_varied() {
         assert_eq!(one["latency_ns"], other["latency_ns"]);
         assert_eq!(one["varied"], serde_json::json!({"nodes": 3}));
     }
+    // Each is for one part of the figure.
+    let both = report(&[
+        "figure",
+        "3",
+        "--gap",
+        "3us",
+        "--seconds",
+        "2ms",
+        "--warmup",
+        "0",
+    ]);
+    assert_eq!(runs(&both).len(), (2 + 6 * 2) * 3);
+    assert_eq!(runs(&both)[0]["part"], "burst, gap 3us");
     let gap = report(&["figure", "9", "--gap", "3us"]);
     assert_eq!(runs(&gap).len(), 3 * 3);
     assert_eq!(gap["claims"][0]["part"], "gap 3us");
@@ -438,5 +451,15 @@ fn mistakes_are_told() {
     refused(at, &["figure", "threshold", "--paper"], &["--paper"]);
     refused(at, &["figure", "7", "--lock-count", "0"], &["--lock-count"]);
     refused(at, &["figure", "9", "--lock", "alock:0,1"], &["budget"]);
+    refused(
+        at,
+        &["figure", "7", "--arrivals", "burst:2,2"],
+        &["--arrivals", "figure 7", "figure 9"],
+    );
+    refused(
+        at,
+        &["figure", "3", "--arrivals", "burst:2,2", "--seconds", "1"],
+        &["--seconds"],
+    );
     assert!(files(at).is_empty(), "{:?}", files(at));
 }

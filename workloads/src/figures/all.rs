@@ -12,7 +12,7 @@ use crate::files::{check_directory, write_whole};
 use crate::jobs::{Job, run_jobs, threads_for};
 use crate::page::{ClaimLine, Link, Page, Section};
 use crate::perform::written_in;
-use crate::plan::{Plan, Results};
+use crate::plan::{Plan, Results, has_arrivals};
 use crate::results::{conditions, write_all};
 use crate::settings::choice::Switch;
 use crate::settings::quantity::PositiveTime;
@@ -192,17 +192,22 @@ fn plans(given: &Options, out: &Place) -> Result<Vec<Plan>> {
 
 /// `given` without what means nothing to any part of `command`: another figure has a use for it.
 fn useful(command: &Command, given: Options) -> Options {
-    let parts = (command.parts)(&given);
-    let with_arrivals = parts.iter().filter(|part| part.options.arrivals.is_some());
-    match with_arrivals.count() {
-        0 => Options { gap: None, ..given },
-        all if all == parts.len() => Options {
-            seconds: None,
-            warmup: None,
-            stagger: None,
+    if !has_arrivals(command, &given) {
+        return Options {
+            arrivals: None,
+            gap: None,
             ..given
-        },
-        _ => given,
+        };
+    }
+    let parts = (command.parts)(&given);
+    if parts.iter().any(|part| part.options.arrivals.is_none()) {
+        return given;
+    }
+    Options {
+        seconds: None,
+        warmup: None,
+        stagger: None,
+        ..given
     }
 }
 

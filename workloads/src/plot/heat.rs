@@ -118,7 +118,8 @@ impl<'a> Figure<'a> {
 
     fn size(&self) -> (f64, f64) {
         let rows = self.chart.panels.len().div_ceil(self.columns).max(1);
-        let right = self.origin(self.columns).0 - AXIS_WIDTH + MARGIN;
+        let panels = self.columns as f64 * (AXIS_WIDTH + self.panel.0);
+        let right = MARGIN + panels + MARGIN;
         // The legend's bar, its labels and what it says of the boundary.
         let legend = BAR_LEFT + BAR.0 + 620.0;
         (
@@ -332,68 +333,79 @@ mod tests {
         assert_eq!(colour(2.0), COLOURS[8]);
     }
 
-    #[test]
-    fn everything_is_written_and_within_the_figure() {
-        let chart = HeatChart {
+    /// A chart of two panels with this many columns of cells.
+    fn chart(columns: usize) -> HeatChart {
+        let panel = |title: &str, cells: Vec<Cell>| HeatPanel {
+            title: title.to_owned(),
+            cells: vec![cells],
+        };
+        let last = format!("{columns} µs");
+        let mut labels = vec!["1 µs".to_owned(); columns - 1];
+        labels.push(last);
+        HeatChart {
             columns: 2,
             unit: "P99.9 (µs)".to_owned(),
             boundary: "the end of protection".to_owned(),
-            x: (
-                "section (µs)".to_owned(),
-                vec!["1".to_owned(), "5".to_owned()],
-            ),
+            x: ("section".to_owned(), labels),
             y: ("round trip".to_owned(), vec!["× 0.5".to_owned()]),
             panels: vec![
-                HeatPanel {
-                    title: "one".to_owned(),
-                    cells: cells(&["yn"]),
-                },
-                HeatPanel {
-                    title: "other".to_owned(),
-                    cells: vec![vec![Cell::default(); 2]],
-                },
+                panel("one", cells(&["yn"]).remove(0)),
+                panel("other", vec![Cell::default(); columns]),
             ],
-        };
+        }
+    }
+
+    #[test]
+    fn everything_is_written_within_the_figure_and_apart() {
         let caption = Caption {
             title: "Title & more".to_owned(),
             subtitle: "conditions".to_owned(),
         };
-        let svg = heat_svg(&chart, &caption).unwrap();
-        let document = roxmltree::Document::parse(&svg).unwrap();
-        let number = |node: &roxmltree::Node<'_, '_>, name| -> Option<f64> {
-            node.attribute(name)?.parse().ok()
-        };
-        let root = document.root_element();
-        let (width, height) = (
-            number(&root, "width").unwrap(),
-            number(&root, "height").unwrap(),
-        );
-        let mut texts = Vec::new();
-        for node in document
-            .descendants()
-            .filter(|node| node.has_tag_name("text"))
-        {
-            let (x, y) = (number(&node, "x").unwrap(), number(&node, "y").unwrap());
-            assert!((0.0..width).contains(&x) && (0.0..height).contains(&y));
-            texts.push(node.text().unwrap_or_default().trim().to_owned());
-        }
-        for text in [
-            "Title & more",
-            "conditions",
-            "one",
-            "other",
-            "P99.9 (µs)",
-            "the end of protection",
-            "section (µs)",
-            "round trip",
-            "× 0.5",
-            "1.0",
-            "–",
-        ] {
-            assert!(
-                texts.iter().any(|found| found == text),
-                "{text} in {texts:?}"
+        for columns in [2, 5, 30] {
+            let svg = heat_svg(&chart(columns), &caption).unwrap();
+            let document = roxmltree::Document::parse(&svg).unwrap();
+            let number = |node: &roxmltree::Node<'_, '_>, name| -> Option<f64> {
+                node.attribute(name)?.parse().ok()
+            };
+            let root = document.root_element();
+            let (width, height) = (
+                number(&root, "width").unwrap(),
+                number(&root, "height").unwrap(),
             );
+            let mut texts = Vec::new();
+            for node in document
+                .descendants()
+                .filter(|node| node.has_tag_name("text"))
+            {
+                let (x, y) = (number(&node, "x").unwrap(), number(&node, "y").unwrap());
+                assert!((1.0..width - 1.0).contains(&x) && (1.0..height).contains(&y));
+                texts.push((node.text().unwrap_or_default().trim().to_owned(), x));
+            }
+            for text in [
+                "Title & more",
+                "conditions",
+                "one",
+                "other",
+                "P99.9 (µs)",
+                "the end of protection",
+                "section",
+                "round trip",
+                "× 0.5",
+                "1.0",
+                "–",
+            ] {
+                let is_there = texts.iter().any(|(found, _)| found == text);
+                assert!(is_there, "{text} in {texts:?}");
+            }
+            // The last columns of both panels, with a panel between them.
+            let last = format!("{columns} µs");
+            let at: Vec<f64> = texts
+                .iter()
+                .filter(|(text, _)| *text == last)
+                .map(|(_, x)| *x)
+                .collect();
+            assert_eq!(at.len(), 2);
+            assert!(at[1] - at[0] > CELL.0 * columns as f64, "{at:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ fn by_section(rows: &[&RunRow]) -> Vec<(f64, Option<bool>)> {
     found
 }
 
-/// In words, where protection is: `all`, `none`, `≤ 5`, `≥ 8.5`, or the sections that have it.
+/// In words, where protection is: `all`, `none`, `≤ 5`, `≥ 8.5`, or the sections that have it or lack it.
 fn protected_text(found: &[(f64, Option<bool>)]) -> String {
     let has: Vec<bool> = found.iter().map(|(_, has)| *has == Some(true)).collect();
     let changes = has.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -62,9 +62,16 @@ fn protected_text(found: &[(f64, Option<bool>)]) -> String {
             format!("≥ {}", found[first].0)
         }
         _ => {
-            let sections = found.iter().zip(&has).filter(|(_, has)| **has);
-            let sections: Vec<String> = sections.map(|((at, _), _)| at.to_string()).collect();
-            sections.join(" ")
+            let list = |which: bool| -> Vec<String> {
+                let of = found.iter().zip(&has).filter(|(_, has)| **has == which);
+                of.map(|((at, _), _)| at.to_string()).collect()
+            };
+            let (with, without) = (list(true), list(false));
+            if with.len() > without.len() {
+                format!("all but {}", without.join(" "))
+            } else {
+                with.join(" ")
+            }
         }
     };
     if unknown { format!("{text}?") } else { text }
@@ -135,7 +142,8 @@ mod tests {
             (&[Some(false), Some(false)], "none"),
             (&[Some(true), Some(true), Some(false)], "≤ 2"),
             (&[Some(false), Some(true), Some(true)], "≥ 2"),
-            (&[Some(true), Some(false), Some(true)], "1 3"),
+            (&[Some(true), Some(false), Some(true)], "all but 2"),
+            (&[Some(false), Some(true), Some(false)], "2"),
             (&[Some(true), Some(false), None], "≤ 1?"),
         ] {
             let sections = [1.0, 2.0, 3.0];

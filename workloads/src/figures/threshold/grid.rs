@@ -62,11 +62,11 @@ pub(super) fn grid(given: &Options) -> Vec<PartOptions> {
             Some((factor, set.collect::<Option<_>>()?))
         })
         .collect();
-    let sections: Vec<(Option<u64>, f64)> = match given.critical_section_remote {
-        Some(_) => vec![(None, 0.0)],
+    let sections: Vec<(Length, f64)> = match &given.critical_section_remote {
+        Some(section) => vec![(Length::Given(mean_ns(section)), 0.0)],
         None => either(is_quick, &QUICK_SECTIONS, &SECTIONS)
             .into_iter()
-            .flat_map(|ns| SPREADS.map(|spread| (Some(ns), spread)))
+            .flat_map(|ns| SPREADS.map(|spread| (Length::Varied(ns), spread)))
             .collect(),
     };
     let nodes = match given.nodes {
@@ -99,10 +99,34 @@ pub(super) fn grid(given: &Options) -> Vec<PartOptions> {
     parts
 }
 
+/// How long remote sections are on average, in ns.
+#[derive(Clone, Copy)]
+enum Length {
+    Varied(u64),
+    /// As the options say anyhow.
+    Given(u64),
+}
+
+impl Length {
+    fn ns(self) -> u64 {
+        match self {
+            Self::Varied(ns) | Self::Given(ns) => ns,
+        }
+    }
+}
+
+/// Of a file 0, as the figure does not read it.
+fn mean_ns(section: &Section) -> u64 {
+    match section {
+        Section::Fixed(time) | Section::Exponential(time) => time.ns,
+        Section::Uniform(least, most) => least.ns.midpoint(most.ns),
+        Section::File(_) => 0,
+    }
+}
+
 /// One combination.
 struct Point {
-    /// In ns; none where it was given.
-    section: Option<u64>,
+    section: Length,
     spread: f64,
     factor: f64,
     nodes: u64,
@@ -118,14 +142,14 @@ impl Point {
             nodes,
             locks,
         } = *self;
-        let typed = section.map(|ns| {
-            let time = |share: f64| Time::from_ns((ns as f64 * share).round() as u64);
-            if spread > 0.0 {
-                Section::Uniform(time(1.0 - spread), time(1.0 + spread))
-            } else {
-                Section::Fixed(time(1.0))
+        let time = |share: f64| Time::from_ns((section.ns() as f64 * share).round() as u64);
+        let typed = match section {
+            Length::Given(_) => None,
+            Length::Varied(_) if spread > 0.0 => {
+                Some(Section::Uniform(time(1.0 - spread), time(1.0 + spread)))
             }
-        });
+            Length::Varied(_) => Some(Section::Fixed(time(1.0))),
+        };
         let name = match &typed {
             Some(section) => format!("sections {section}, "),
             None => String::new(),
@@ -134,13 +158,13 @@ impl Point {
             Some(_) => None,
             None => Some(PositiveTime::from_ns(self.window())),
         };
-        let mut at = Coordinates::from([
+        let at = Coordinates::from([
+            (SECTION, section.ns() as f64 / 1000.0),
             (ROUND_TRIP, factor),
             (NODES, nodes as f64),
             (LOCKS, f64::from(locks)),
             (SPREAD, spread),
         ]);
-        at.extend(section.map(|ns| (SECTION, ns as f64 / 1000.0)));
         PartOptions {
             name: format!("{name}round trip × {factor}, {nodes} nodes"),
             options: Options {
@@ -157,7 +181,7 @@ impl Point {
 
     /// How long to measure, in ns.
     fn window(&self) -> u64 {
-        let turn = self.section.unwrap_or(TURN) + (TURN as f64 * self.factor.max(1.0)) as u64;
+        let turn = self.section.ns() + (TURN as f64 * self.factor.max(1.0)) as u64;
         let needed = LOCAL_OPERATIONS * self.nodes * turn / u64::from(self.locks.max(1));
         needed.max(LEAST_WINDOW)
     }
@@ -181,7 +205,8 @@ mod tests {
         for part in &few {
             assert_eq!(part.at[NODES], 4.0);
             assert_eq!(part.options.seconds, None);
-            assert!(!part.at.contains_key(SECTION));
+            assert_eq!(part.at[SECTION], 1.0);
+            assert_eq!(part.options.critical_section_remote, None);
         }
         // No two of them are the same, in name or place.
         for parts in [all, quick, few] {
