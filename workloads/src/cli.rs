@@ -1,15 +1,20 @@
 //! The command line.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::command::BENCH;
+use crate::error::{Failure, Result};
 use crate::figures::{Figure, all, figure};
 use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
+use crate::real::{self, node::NodeWanted, nodes::Role};
 use crate::sensitivity;
+use crate::settings::quantity::Time;
 use crate::settings::switches::joined;
 use crate::settings::value::Place;
 use crate::settings::{Options, Subject, read_config};
@@ -44,6 +49,32 @@ enum Choice {
         #[command(flatten)]
         common: Common,
     },
+    /// Begin a cluster of processes on this machine, and measure the tree over TCP in real time
+    Cluster {
+        /// So many nodes, each a process of this machine
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        local: u16,
+        /// Make the runs of this figure: 12
+        #[arg(long, value_name = "FIGURE")]
+        figure: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Be one node of a cluster over TCP, with all of its roles in this process
+    Node {
+        #[command(flatten)]
+        part: Part,
+    },
+    /// The same for a node that serves memory and runs no clients
+    MemoryServer {
+        #[command(flatten)]
+        part: Part,
+    },
+    /// The same for a node that runs clients and serves no pages
+    ComputeServer {
+        #[command(flatten)]
+        part: Part,
+    },
     /// Measure locks alone, without a tree: throughput, tail latency and fairness of clients that take one, work, and
     /// give it back
     LockBench {
@@ -65,6 +96,68 @@ struct Common {
     print_config: bool,
 }
 
+impl Common {
+    /// The flags, over the config file.
+    fn options(&self) -> Result<Options> {
+        let config = match &self.config {
+            Some(file) => read_config(file.path())?,
+            None => Options::default(),
+        };
+        Ok(self.options.clone().or(config))
+    }
+
+    fn perform(&self, figure: Figure) -> Result<()> {
+        let options = self.options()?;
+        match figure {
+            Figure::Sweep(command) => perform(command, options, self.print_config),
+            Figure::All => all::perform(options, self.print_config),
+            Figure::Sensitivity => sensitivity::perform(options, self.print_config),
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+struct Part {
+    /// Which node of the config file's [cluster] this process is
+    #[arg(long, value_name = "N")]
+    node: u16,
+    /// The number of the run, the same for all nodes: a process of another run is refused
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    run: u64,
+    /// How long to wait for the other nodes
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    patience: Time,
+    /// Node 0: write what all nodes have measured to this file instead of tables
+    #[arg(long, value_name = "FILE", hide = true)]
+    outcome: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Part {
+    fn perform(self, only: Option<Role>) -> Result<()> {
+        let Common {
+            options,
+            config,
+            print_config,
+        } = self.common;
+        let config = config.ok_or_else(|| {
+            Failure::Usage(
+                "--config FILE: a node needs the file with the [cluster] that it is of".to_owned(),
+            )
+        })?;
+        let wanted = NodeWanted {
+            config: config.path().to_owned(),
+            node: self.node,
+            run: self.run,
+            only,
+            patience: Duration::from_nanos(self.patience.ns),
+            outcome: self.outcome,
+        };
+        real::node::perform(&wanted, options, print_config)
+    }
+}
+
 /// The command line, on which each command shows the options that mean something to it.
 fn cli_command() -> clap::Command {
     let hide = |command: clap::Command, subject: Subject| {
@@ -75,6 +168,10 @@ fn cli_command() -> clap::Command {
     };
     Cli::command()
         .mut_subcommand("bench", |command| hide(command, Subject::Tree))
+        .mut_subcommand("cluster", |command| hide(command, Subject::Tree))
+        .mut_subcommand("node", |command| hide(command, Subject::Tree))
+        .mut_subcommand("memory-server", |command| hide(command, Subject::Tree))
+        .mut_subcommand("compute-server", |command| hide(command, Subject::Tree))
         .mut_subcommand("lock-bench", |command| hide(command, Subject::Locks))
 }
 
@@ -94,26 +191,24 @@ pub fn main() -> ExitCode {
         .init();
     let matches = cli_command().get_matches_from(joined(std::env::args_os()));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let (figure, common) = match cli.command {
+    let done = match cli.command {
         Choice::Figure {
             figure: name,
             common,
-        } => (figure(&name), common),
-        Choice::Bench { common } => (Ok(Figure::Sweep(&BENCH)), common),
-        Choice::LockBench { common } => (Ok(Figure::Sweep(&LOCK_BENCH)), common),
+        } => figure(&name).and_then(|figure| common.perform(figure)),
+        Choice::Bench { common } => common.perform(Figure::Sweep(&BENCH)),
+        Choice::LockBench { common } => common.perform(Figure::Sweep(&LOCK_BENCH)),
+        Choice::Cluster {
+            local,
+            figure,
+            common,
+        } => common.options().and_then(|options| {
+            real::local::perform(local, figure.as_deref(), options, common.print_config)
+        }),
+        Choice::Node { part } => part.perform(None),
+        Choice::MemoryServer { part } => part.perform(Some(Role::Memory)),
+        Choice::ComputeServer { part } => part.perform(Some(Role::Compute)),
     };
-    let done = figure.and_then(|figure| {
-        let config = match &common.config {
-            Some(file) => read_config(file.path())?,
-            None => Options::default(),
-        };
-        let options = common.options.or(config);
-        match figure {
-            Figure::Sweep(command) => perform(command, options, common.print_config),
-            Figure::All => all::perform(options, common.print_config),
-            Figure::Sensitivity => sensitivity::perform(options, common.print_config),
-        }
-    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -137,7 +232,11 @@ mod tests {
         match cli.command {
             Choice::Figure { common, .. }
             | Choice::Bench { common }
+            | Choice::Cluster { common, .. }
             | Choice::LockBench { common } => common.options,
+            Choice::Node { part }
+            | Choice::MemoryServer { part }
+            | Choice::ComputeServer { part } => part.common.options,
         }
     }
 

@@ -13,7 +13,7 @@ use dmtree_lock::DataPath;
 struct Line<'a> {
     command: &'a str,
     fabric: &'a str,
-    profile: &'a str,
+    profile: Option<&'a str>,
     lock: &'a str,
     /// `name=value` pairs.
     lock_params: String,
@@ -156,7 +156,7 @@ pub fn csv_text(report: &Report) -> Result<String> {
             .serialize(Line {
                 command: &report.command,
                 fabric: &report.fabric,
-                profile: &report.profile,
+                profile: report.profile.as_deref(),
                 lock: &run.lock,
                 lock_params: params.join(" "),
                 distribution: run.distribution.as_deref(),
@@ -253,13 +253,13 @@ mod tests {
             version: "0",
             fabric: "sim".to_owned(),
             time: "virtual",
-            profile: "cx3-fdr".to_owned(),
+            profile: Some("cx3-fdr".to_owned()),
             config: serde_json::json!({
                 "hostile": true, "fill": 0.8, "cache-budget": 524_288_000, "jitter": "2us",
                 "set": ["wire_ns=5", "qp_cache=9"],
             }),
             runs: vec![row.clone(), row],
-            simulator: Simulator::default(),
+            simulator: Some(Simulator::default()),
             claims: Vec::new(),
         };
         let text = csv_text(&report).unwrap();

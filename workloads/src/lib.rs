@@ -44,6 +44,7 @@ pub mod permutation;
 pub mod plan;
 pub mod plot;
 mod progress;
+pub mod real;
 mod remarks;
 pub mod report;
 pub mod results;

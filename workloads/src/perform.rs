@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::console::Console;
 use crate::csv_text::csv_text;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use crate::files::{check_directory, check_file, make_way, write_whole};
 use crate::inserts::inserts_text;
 use crate::jobs::{run_jobs, threads_for};
@@ -13,6 +13,7 @@ use crate::plan::{Plan, Results};
 use crate::remarks::{nothing_measured, short_window};
 use crate::results::{conditions, json_text, notes, write_all};
 use crate::seeds::over_seeds_text;
+use crate::settings::choice::Fabric;
 use crate::settings::value::Place;
 use crate::settings::{Options, Settings};
 use crate::store::Resume;
@@ -29,6 +30,13 @@ pub fn perform(command: &'static Command, given: Options, only_print: bool) -> R
         return Console::Stdout.print(&plan.effective_config()?);
     }
     let settings = plan.base();
+    if settings.fabric != Fabric::Sim {
+        return Err(Failure::Usage(format!(
+            "--fabric {}: nodes are processes then: dmtree cluster --local 4 begins them on this machine, dmtree node is \
+             one of them",
+            settings.fabric
+        )));
+    }
     let jobs = plan.jobs();
     let mut resume = Resume::of(settings, &jobs)?;
     let threads = threads_for(&resume.left(&jobs))?;
@@ -37,7 +45,15 @@ pub fn perform(command: &'static Command, given: Options, only_print: bool) -> R
     // Where nobody can be told, the results are worth no less.
     drop(Console::Stderr.print(&resume.text()));
     let outcomes = run_jobs(&jobs, resume, threads)?;
-    let results = plan.results(outcomes)?;
+    deliver(&plan.results(outcomes)?)
+}
+
+/// Prints and writes the results of a command.
+///
+/// # Errors
+/// [`Failure::Work`] naming what could not be written.
+pub(crate) fn deliver(results: &Results<'_>) -> Result<()> {
+    let (command, settings) = (results.command(), results.base());
     let recorded = results
         .recorded()
         .map(|text| Console::Stderr.print(&text?))
@@ -46,8 +62,8 @@ pub fn perform(command: &'static Command, given: Options, only_print: bool) -> R
     let written = settings
         .out
         .as_ref()
-        .map_or(Ok(()), |out| write_all(out.path(), &results));
-    let mut text = (command.tell)(&results);
+        .map_or(Ok(()), |out| write_all(out.path(), results));
+    let mut text = (command.tell)(results);
     if let (Some(out), Ok(())) = (&settings.out, &written) {
         text += &written_in(out);
     }

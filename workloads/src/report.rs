@@ -207,13 +207,15 @@ pub struct Report {
     /// Whether times are virtual or of the wall clock.
     pub time: &'static str,
     /// The simulated hardware.
-    pub profile: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Every setting that can change a result, as the config file names it.
     pub config: Value,
     /// The runs, class by class.
     pub runs: Vec<RunRow>,
-    /// What the simulator did.
-    pub simulator: Simulator,
+    /// What the simulator did; of the simulated fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulator: Option<Simulator>,
     /// The claims of a figure; absent where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
@@ -244,10 +246,10 @@ mod tests {
             version: "0",
             fabric: "sim".to_owned(),
             time: "virtual",
-            profile: "cx3-fdr".to_owned(),
+            profile: Some("cx3-fdr".to_owned()),
             config: Value::Null,
             runs: vec![RunRow::for_test()],
-            simulator: Simulator::default(),
+            simulator: Some(Simulator::default()),
             claims: Vec::new(),
         };
         let json: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();

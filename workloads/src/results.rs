@@ -18,7 +18,7 @@ use crate::plan::{Part, Plan, Results};
 use crate::report::{Class, Report, RunRow, SCHEMA, Simulator};
 use crate::run::{RunOutcome, WorkSpec, lock_options, nanos};
 use crate::seeds::{OverSeeds, SeedFigures, by_run, pool};
-use crate::settings::choice::{PageFormat, Swap};
+use crate::settings::choice::{Fabric, PageFormat, Swap};
 use crate::settings::quantity::{Count, Time, bytes_text};
 use crate::settings::{Options, Settings};
 
@@ -142,25 +142,26 @@ pub(crate) fn report(plan: &Plan, by_part: &[Vec<RunOutcome>]) -> Result<Report>
         .flat_map(|(part, outcomes)| by_run(outcomes).flat_map(|seeds| rows_of(seeds, part)))
         .collect();
     let settings = plan.base();
+    let is_simulated = settings.fabric == Fabric::Sim;
     let outcomes = || by_part.iter().flatten();
     Ok(Report {
         schema: SCHEMA,
         command: plan.command.name.to_owned(),
         version: env!("CARGO_PKG_VERSION"),
         fabric: settings.fabric.to_string(),
-        time: "virtual",
-        profile: settings.profile.name.to_owned(),
+        time: if is_simulated { "virtual" } else { "wall" },
+        profile: is_simulated.then(|| settings.profile.name.to_owned()),
         config: plan.reported_options()?,
         claims: (plan.command.judge)(settings, &runs),
         runs,
-        simulator: Simulator {
+        simulator: is_simulated.then(|| Simulator {
             events: outcomes().map(|outcome| outcome.events).sum(),
             folded: outcomes().map(|outcome| outcome.folded).sum(),
             verbs: outcomes().map(|outcome| outcome.verbs).sum(),
             wall_s: outcomes()
                 .map(|outcome| outcome.event_loop.as_secs_f64())
                 .sum(),
-        },
+        }),
     })
 }
 
@@ -256,9 +257,12 @@ pub fn conditions(parts: &[&Settings]) -> String {
         [one, other] => format!("{one}; {other}; "),
         _ => String::new(),
     };
+    let cluster = match settings.fabric {
+        Fabric::Sim => settings.profile.name.to_owned(),
+        Fabric::Tcp => "over TCP".to_owned(),
+    };
     format!(
-        "{}, {} × {}{coroutines}, {works}{}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
-        settings.profile.name,
+        "{cluster}, {} × {}{coroutines}, {works}{}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",
         counts(parts, "node", |settings| settings.nodes),
         counts(parts, "thread", |settings| settings.threads),
         seeds_text(settings),

@@ -6,6 +6,7 @@
 
 mod clients;
 mod locks;
+mod node;
 mod recording;
 mod sizes;
 mod spec;
@@ -37,6 +38,7 @@ use crate::trace::TraceSummary;
 use crate::verify::Verified;
 use clients::client_places;
 use locks::LockWork;
+pub(crate) use node::Place;
 use recording::Recorded;
 pub(crate) use sizes::bytes_needed;
 use sizes::load_options;

@@ -12,7 +12,7 @@ mod resume;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use record::settings_of;
+pub(crate) use record::{Samples, settings_of};
 pub(crate) use resume::Resume;
 
 use std::fs::{self, File, TryLockError};

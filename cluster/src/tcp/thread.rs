@@ -47,6 +47,8 @@ pub struct ThreadConfig {
     pub key: Key,
     /// What servers have to have in common with it.
     pub cluster: Cluster,
+    /// From when on their clocks count: one for all threads of a process.
+    pub origin: Instant,
     /// Seed of the clients' random numbers, which also depend on the client.
     pub seed: u64,
     /// Bounds on waiting.
@@ -68,6 +70,7 @@ impl ThreadConfig {
             peers,
             key,
             cluster,
+            origin: Instant::now(),
             seed: 1,
             waits: WaitBounds::default(),
             connect_limit: Duration::from_secs(10),
@@ -123,6 +126,7 @@ pub(super) struct Reactor {
     answer_limit: Duration,
     /// Of whichever node was lost first: what a client waits for in memory may never come then.
     pub(super) lost: Option<Error>,
+    verbs: u64,
 }
 
 impl Reactor {
@@ -138,6 +142,7 @@ impl Reactor {
         if !self.native_swap {
             refuse_swaps(chain)?;
         }
+        self.verbs += chain.verbs().len() as u64;
         let entry = self.requests.vacant_entry();
         let request = entry.key();
         link.post(chain, request);
@@ -350,7 +355,7 @@ impl ClientThread {
         }
         let reactor = Reactor {
             own,
-            origin: Instant::now(),
+            origin: config.origin,
             waits: config.waits,
             native_swap: config.native_swap,
             clients: Vec::new(),
@@ -359,6 +364,7 @@ impl ClientThread {
             ready: VecDeque::new(),
             answer_limit: config.answer_limit,
             lost: None,
+            verbs: 0,
         };
         Ok(Self {
             reactor: Rc::new(RefCell::new(reactor)),
@@ -398,6 +404,11 @@ impl ClientThread {
         assert!(task.is_none(), "a client has one program");
         *task = Some(Box::pin(program));
         self.reactor.borrow_mut().wake(endpoint.number());
+    }
+
+    /// Verbs that its clients have posted.
+    pub fn verbs(&self) -> u64 {
+        self.reactor.borrow().verbs
     }
 
     /// Runs all clients until they have ended.

@@ -15,7 +15,7 @@ use crate::settings::{MAX_KEYS, Settings};
 
 /// Among how many keys, loaded or not, the distribution chooses. In an empty tree inserts are spread over all keys
 /// that could have been loaded, so that uniform ones are so over all 64 bits.
-fn places_of_keys(settings: &Settings) -> u64 {
+pub(super) fn places_of_keys(settings: &Settings) -> u64 {
     match settings.keys {
         0 => MAX_KEYS,
         keys => keys,

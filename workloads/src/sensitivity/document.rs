@@ -33,7 +33,7 @@ struct Document<'a> {
     fabric: &'a str,
     time: &'a str,
     /// Of the base; flags of a setting can name another.
-    profile: &'a str,
+    profile: Option<&'a str>,
     /// Of the base.
     config: &'a Value,
     /// What makes a run of the base with `bench`.
@@ -60,6 +60,7 @@ pub(super) fn json_text(
         .iter()
         .map(|row| (row.setting.name(), row.setting.flags.join(" ")))
         .collect();
+    let simulators = || reports.iter().filter_map(|report| report.simulator);
     let labelled = || study.rows.iter().zip(&labels);
     let document = Document {
         schema: SCHEMA,
@@ -67,7 +68,7 @@ pub(super) fn json_text(
         version: base.version,
         fabric: &base.fabric,
         time: base.time,
-        profile: &base.profile,
+        profile: base.profile.as_deref(),
         config: &base.config,
         base: &study.base_command,
         runs: labelled()
@@ -80,10 +81,10 @@ pub(super) fn json_text(
             })
             .collect(),
         simulator: Simulator {
-            events: reports.iter().map(|report| report.simulator.events).sum(),
-            folded: reports.iter().map(|report| report.simulator.folded).sum(),
-            verbs: reports.iter().map(|report| report.simulator.verbs).sum(),
-            wall_s: reports.iter().map(|report| report.simulator.wall_s).sum(),
+            events: simulators().map(|simulator| simulator.events).sum(),
+            folded: simulators().map(|simulator| simulator.folded).sum(),
+            verbs: simulators().map(|simulator| simulator.verbs).sum(),
+            wall_s: simulators().map(|simulator| simulator.wall_s).sum(),
         },
         claims: labelled()
             .flat_map(|(row, (setting, _))| {

@@ -58,6 +58,8 @@ choice! {
     Fabric("fabric") {
         /// The simulated cluster, in virtual time.
         Sim = "sim",
+        /// Nodes as processes, in real time.
+        Tcp = "tcp",
     }
 }
 

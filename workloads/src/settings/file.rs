@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Options;
 use crate::error::{Failure, Result};
+use crate::real::nodes::part;
 
 /// Reads options from the TOML file at `path`.
 ///
@@ -16,7 +17,8 @@ pub fn read_config(path: &Path) -> Result<Options> {
             path.display()
         ))
     })?;
-    parse_config(&text).map_err(|problem| {
+    // What the file says of a cluster is for those who make one.
+    parse_config(&part(&text, false)).map_err(|problem| {
         Failure::Usage(format!(
             "{}:{}: {}{}",
             path.display(),

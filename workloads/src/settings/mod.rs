@@ -92,7 +92,7 @@ options! {
     /// host, device
     #[arg(value_name = "MEMORY")]
     lock_memory: LockMemory,
-    /// What carries the verbs: sim
+    /// What carries the verbs: sim, or tcp with dmtree cluster and dmtree node
     #[arg(value_name = "FABRIC")]
     fabric: Fabric,
     /// RNICs and CPUs of the simulated cluster: cx3-fdr, cx5-100g, cx6-200g

@@ -274,24 +274,27 @@ impl Settings {
             csv: options.csv.clone(),
             trace,
             timeline,
-            options: subject.own(Options {
-                out: None,
-                json: None,
-                csv: None,
-                trace: None,
-                trace_from: None,
-                trace_for: None,
-                timeline: None,
-                timeline_every: None,
-                quick: None,
-                paper: None,
-                resume: None,
-                verify: None,
-                seconds: options.seconds.filter(|_| script_ns.is_none()),
-                warmup: options.warmup.filter(|_| script_ns.is_none()),
-                stagger: options.stagger.filter(|_| script_ns.is_none()),
-                ..options
-            }),
+            options: of_fabric(
+                fabric,
+                subject.own(Options {
+                    out: None,
+                    json: None,
+                    csv: None,
+                    trace: None,
+                    trace_from: None,
+                    trace_for: None,
+                    timeline: None,
+                    timeline_every: None,
+                    quick: None,
+                    paper: None,
+                    resume: None,
+                    verify: None,
+                    seconds: options.seconds.filter(|_| script_ns.is_none()),
+                    warmup: options.warmup.filter(|_| script_ns.is_none()),
+                    stagger: options.stagger.filter(|_| script_ns.is_none()),
+                    ..options
+                }),
+            ),
             lock_bench,
         })
     }
@@ -333,4 +336,21 @@ fn complete(options: Options) -> Options {
         options.stagger = options.stagger.min(options.warmup);
     }
     options
+}
+
+/// `options` without what only a simulated cluster has, where it is another one.
+fn of_fabric(fabric: Fabric, options: Options) -> Options {
+    match fabric {
+        Fabric::Sim => options,
+        Fabric::Tcp => Options {
+            profile: None,
+            jitter: None,
+            hostile: None,
+            qp_cache: None,
+            search_time: None,
+            lock_memory: None,
+            set: Vec::new(),
+            ..options
+        },
+    }
 }

@@ -60,14 +60,14 @@ struct Finished {
 /// [`Latencies`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Samples {
+pub(crate) struct Samples {
     sum_ns: u128,
     /// V2, in base64.
     histogram: String,
 }
 
 impl Samples {
-    fn of(latencies: &Latencies) -> std::result::Result<Self, Why> {
+    pub(crate) fn of(latencies: &Latencies) -> std::result::Result<Self, Why> {
         let mut bytes = Vec::new();
         V2Serializer::new()
             .serialize(latencies.histogram(), &mut bytes)
@@ -78,7 +78,7 @@ impl Samples {
         })
     }
 
-    fn latencies(&self) -> std::result::Result<Latencies, Why> {
+    pub(crate) fn latencies(&self) -> std::result::Result<Latencies, Why> {
         const WHY: Why = "it has a histogram that cannot be read";
         let bytes = BASE64.decode(&self.histogram).map_err(|_| WHY)?;
         let histogram = Deserializer::new()

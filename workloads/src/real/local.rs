@@ -1,0 +1,228 @@
+//! `dmtree cluster --local N`: all nodes as processes of this machine, one run after the other.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command as Program, ExitStatus};
+use std::time::{Duration, Instant};
+
+use dmtree_cluster::tcp::Key;
+
+use super::node::{defaults, outcome, real_options};
+use super::nodes::{Node, Nodes, Role};
+use super::report::NodeReport;
+use crate::command::{BENCH, Command};
+use crate::console::Console;
+use crate::error::{Failure, Result};
+use crate::figures::{Figure, figure, figure12};
+use crate::jobs::Job;
+use crate::perform::{check_outputs, deliver};
+use crate::plan::Plan;
+use crate::run::{RunOutcome, WorkSpec};
+use crate::settings::choice::path_name;
+use crate::settings::{Options, config_text};
+
+/// How long the others get to notice that one has ended, before they are ended.
+const GRACE: Duration = Duration::from_secs(15);
+/// Between two looks at the processes.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The command whose runs are made: that of a figure, or `bench`.
+fn command_of(name: Option<&str>) -> Result<&'static Command> {
+    match name {
+        None => Ok(&BENCH),
+        Some(name) => match figure(name)? {
+            Figure::Sweep(command) if command.name == figure12::COMMAND.name => Ok(command),
+            _ => Err(Failure::Usage(format!(
+                "--figure {name}: figure 12 can be run over TCP; figure {name} simulates it"
+            ))),
+        },
+    }
+}
+
+/// Runs what `given` asks for with `nodes` processes; `figure_name` names the figure, where it is one.
+///
+/// # Errors
+/// [`Failure::Usage`] before anything has begun, [`Failure::Work`] when a node fails.
+pub fn perform(
+    nodes: u16,
+    figure_name: Option<&str>,
+    given: Options,
+    only_print: bool,
+) -> Result<()> {
+    let command = command_of(figure_name)?;
+    let options = real_options(given, nodes)?;
+    let plan = Plan::with_defaults(command, options, defaults())?;
+    if only_print {
+        return Console::Stdout.print(&plan.effective_config()?);
+    }
+    check_outputs(plan.base(), command.file_name)?;
+    let directory = Directory::make()?;
+    let key =
+        Key::generate().map_err(|error| Failure::Work(format!("no random numbers: {error}")))?;
+    key.write_new(&directory.0.join(KEY))
+        .map_err(|error| Failure::Work(error.to_string()))?;
+    let jobs = plan.jobs();
+    let mut outcomes = Vec::new();
+    for (number, job) in jobs.iter().enumerate() {
+        let title = job.settings.title_of(&job.spec);
+        // Where nobody can be told, the results are worth no less.
+        drop(Console::Stderr.print(&format!("run {} of {}: {title}\n", number + 1, jobs.len())));
+        outcomes.push(run(job, nodes, number as u64 + 1, &directory.0)?);
+    }
+    deliver(&plan.results(outcomes)?)
+}
+
+const KEY: &str = "cluster.key";
+const CONFIG: &str = "cluster.toml";
+
+/// A directory of its own, which goes with it.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn make() -> Result<Self> {
+        let base = std::env::temp_dir();
+        let stamp = std::process::id();
+        for attempt in 0..1000 {
+            let path = base.join(format!("dmtree-{stamp}-{attempt}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(Failure::Work(format!(
+                        "cannot make {}: {error}",
+                        path.display()
+                    )));
+                }
+            }
+        }
+        Err(Failure::Work(format!(
+            "cannot make a directory in {}",
+            base.display()
+        )))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// As many free ports of loopback. Somebody else may take one before its node does; that node tells so.
+fn addresses(nodes: u16) -> Result<Vec<String>> {
+    let listeners: std::io::Result<Vec<TcpListener>> = (0..nodes)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect();
+    let addresses = listeners.and_then(|listeners| {
+        let addresses = listeners.iter().map(TcpListener::local_addr);
+        addresses.collect::<std::io::Result<Vec<_>>>()
+    });
+    let addresses =
+        addresses.map_err(|error| Failure::Work(format!("no free ports on loopback: {error}")))?;
+    Ok(addresses.iter().map(ToString::to_string).collect())
+}
+
+/// One run.
+fn run(job: &Job<'_>, count: u16, number: u64, directory: &Path) -> Result<RunOutcome> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("run {number}: {error}"));
+    let nodes = Nodes {
+        key: KEY.into(),
+        nodes: addresses(count)?
+            .into_iter()
+            .enumerate()
+            .map(|(node, address)| Node {
+                address,
+                roles: match node {
+                    0 => vec![Role::Memory, Role::Compute],
+                    _ => vec![Role::Compute],
+                },
+            })
+            .collect(),
+    };
+    #[derive(serde::Serialize)]
+    struct File<'a> {
+        cluster: &'a Nodes,
+    }
+    let cluster = toml::to_string(&File { cluster: &nodes }).map_err(|error| failed(&error))?;
+    let options = config_text(&job.settings.options)?;
+    let config = directory.join(CONFIG);
+    fs::write(&config, format!("{options}\n{cluster}")).map_err(|error| failed(&error))?;
+    let found = directory.join(format!("found-{number}"));
+    let own = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut processes = Processes(Vec::new());
+    for node in 0..count {
+        let mut program = Program::new(&own);
+        program.arg("node").arg("--config").arg(&config);
+        program.args(["--node", &node.to_string(), "--run", &number.to_string()]);
+        program.args(flags(job));
+        if node == 0 {
+            program.arg("--outcome").arg(&found);
+        }
+        processes
+            .0
+            .push(program.spawn().map_err(|error| failed(&error))?);
+    }
+    processes.wait().map_err(|why| failed(&why))?;
+    let bytes = fs::read(&found).map_err(|error| failed(&error))?;
+    let report = NodeReport::from_bytes(&bytes).map_err(|error| failed(&error))?;
+    Ok(outcome(job.spec.clone(), report))
+}
+
+/// What tells the run from the others of the command.
+fn flags(job: &Job<'_>) -> Vec<String> {
+    let spec = &job.spec;
+    let mut flags = vec!["--lock".to_owned(), spec.lock.to_string()];
+    if let WorkSpec::Tree {
+        distribution,
+        data_path,
+    } = spec.work
+    {
+        flags.extend(["--distribution".to_owned(), distribution.to_string()]);
+        flags.extend(["--data-path".to_owned(), path_name(data_path).to_owned()]);
+    }
+    flags.extend(["--seed".to_owned(), spec.seed.to_string()]);
+    flags.extend(["--seeds".to_owned(), "1".to_owned()]);
+    flags
+}
+
+/// The nodes' processes, which are ended with it.
+struct Processes(Vec<Child>);
+
+impl Processes {
+    /// Waits for all of them; when one fails the others get some time to notice.
+    fn wait(&mut self) -> std::result::Result<(), String> {
+        let mut ended: Vec<Option<ExitStatus>> = vec![None; self.0.len()];
+        let mut first: Option<(usize, ExitStatus, Instant)> = None;
+        loop {
+            for (node, process) in self.0.iter_mut().enumerate() {
+                if ended[node].is_none() {
+                    ended[node] = process.try_wait().map_err(|error| error.to_string())?;
+                    if let Some(status) = ended[node]
+                        && !status.success()
+                        && first.is_none()
+                    {
+                        first = Some((node, status, Instant::now()));
+                    }
+                }
+            }
+            let all = ended.iter().all(Option::is_some);
+            match first {
+                None if all => return Ok(()),
+                Some((node, status, when)) if all || when.elapsed() > GRACE => {
+                    return Err(format!("node {node} has failed ({status})"));
+                }
+                _ => std::thread::sleep(LOOK),
+            }
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

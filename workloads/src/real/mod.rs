@@ -1,0 +1,20 @@
+//! Runs in real time: nodes as processes that reach each other over TCP.
+//!
+//! One config file tells all processes the same: the nodes with their addresses and roles, and what a simulated run is
+//! told under the same names. Each process lays out the same memory map from it, serves its own node's part, and runs its
+//! own node's clients. Nothing but verbs passes between them, also to begin together and to bring results to node 0
+//! ([`control`]).
+//!
+//! | concept | module |
+//! |---|---|
+//! | the nodes of a cluster | [`nodes`] |
+//! | beginning and ending together, over the fabric itself | [`control`] |
+//! | one node's part of a run | [`node`] |
+//! | what a node has measured, as bytes | [`report`] |
+//! | all nodes as processes of this machine | [`local`] |
+
+pub mod control;
+pub mod local;
+pub mod node;
+pub mod nodes;
+pub mod report;

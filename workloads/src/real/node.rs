@@ -1,0 +1,231 @@
+//! `dmtree node`: one node of a cluster, in this process.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dmtree_cluster::NodeId;
+use dmtree_cluster::tcp::{Cluster, Key};
+use sha2::{Digest, Sha256};
+
+use super::nodes::{Nodes, Role};
+use super::report::NodeReport;
+use crate::command::{BENCH, Command};
+use crate::console::Console;
+use crate::error::{Failure, Result};
+use crate::files::write_whole;
+use crate::perform::{check_outputs, deliver};
+use crate::plan::Plan;
+use crate::run::{Place, RunOutcome, RunPlan, RunSpec, runs_of};
+use crate::settings::choice::Fabric;
+use crate::settings::quantity::{PositiveTime, Time};
+use crate::settings::value::Bounded;
+use crate::settings::{Options, Settings, read_config};
+
+/// What a `dmtree node` is told beside the options of the run.
+#[derive(Clone, Debug)]
+pub struct NodeWanted {
+    /// The config file of all nodes.
+    pub config: PathBuf,
+    /// Which of them this process is.
+    pub node: u16,
+    /// The number of the run: processes with another one are of another run, and refused.
+    pub run: u64,
+    /// The only role that it is to have; whatever the file says where none is given.
+    pub only: Option<Role>,
+    /// How long to wait for the others.
+    pub patience: Duration,
+    /// On node 0: a file for what all have measured, instead of tables.
+    pub outcome: Option<PathBuf>,
+}
+
+/// What holds in real time where nothing is said: small enough for a laptop with a few cores.
+pub(crate) fn defaults() -> Options {
+    Options {
+        threads: Some(Bounded::new(2)),
+        keys: Some(Bounded::new(1_000_000)),
+        seconds: Some(PositiveTime::from_ns(2_000_000_000)),
+        warmup: Some(Time::from_ns(500_000_000)),
+        ..Options::default()
+    }
+}
+
+/// Whether nothing was given that only a simulated cluster has.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the flag.
+pub(crate) fn check_real(given: &Options) -> Result<()> {
+    let simulated = [
+        ("--profile", given.profile.is_some()),
+        ("--set", !given.set.is_empty()),
+        ("--jitter", given.jitter.is_some()),
+        ("--hostile", given.hostile.is_some()),
+        ("--qp-cache", given.qp_cache.is_some()),
+        ("--search-time", given.search_time.is_some()),
+        ("--lock-memory", given.lock_memory.is_some()),
+        ("--trace", given.trace.is_some()),
+        ("--timeline", given.timeline.is_some()),
+        (
+            "--verify",
+            given.verify.is_some_and(|verify| verify.is_on()),
+        ),
+        (
+            "--resume",
+            given.resume.is_some_and(|resume| resume.is_on()),
+        ),
+    ];
+    if let Some((flag, _)) = simulated.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::Usage(format!(
+            "{flag}: it is for the simulated cluster; over TCP time is real: leave it out"
+        )));
+    }
+    match given.fabric {
+        Some(Fabric::Sim) => Err(Failure::Usage(
+            "--fabric sim: the nodes of a cluster are processes, over tcp; bench and figure simulate".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The options of a run in real time; of those that were given, none is of the simulation only.
+pub(crate) fn real_options(given: Options, nodes: u16) -> Result<Options> {
+    check_real(&given)?;
+    let count = Bounded::new(u64::from(nodes));
+    if given.nodes.is_some_and(|given| given != count) {
+        return Err(Failure::Usage(format!(
+            "--nodes {}: the cluster has {nodes}",
+            given.nodes.map_or(0, Bounded::get)
+        )));
+    }
+    Ok(Options {
+        nodes: Some(count),
+        fabric: Some(Fabric::Tcp),
+        ..given
+    })
+}
+
+/// The settings of the one run that `options` ask for, by `command`.
+fn plan_of_one(command: &'static Command, options: Options) -> Result<(Plan, RunSpec)> {
+    let plan = Plan::with_defaults(command, options, defaults())?;
+    let mut runs = runs_of(plan.base());
+    match (plan.parts().len(), runs.len()) {
+        (1, 1) => {}
+        (_, runs) => {
+            return Err(Failure::Usage(format!(
+                "a node takes part in one run, and these are {runs}: give one --lock, one --distribution, one --data-path \
+                 and one seed; dmtree cluster makes several, one after the other"
+            )));
+        }
+    }
+    let spec = runs.remove(0);
+    Ok((plan, spec))
+}
+
+/// What all processes have to have in common: the nodes, and every option that can change a result.
+fn digest(nodes: &Nodes, settings: &Settings) -> Result<String> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Work(format!("cannot write the settings as JSON: {error}"))
+    };
+    let options = serde_json::to_string(&settings.options).map_err(|error| failed(&error))?;
+    let nodes = serde_json::to_string(&nodes.nodes).map_err(|error| failed(&error))?;
+    let digest = Sha256::digest(format!("{options}\n{nodes}"));
+    Ok(digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// Takes part in a run as one node; `given` are the flags, which win over the file.
+///
+/// # Errors
+/// [`Failure::Usage`] before anything has begun, [`Failure::Work`] when a peer is missing or gone.
+pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<()> {
+    let mut nodes = Nodes::read(&wanted.config)?;
+    let node = NodeId(wanted.node);
+    restrict(&mut nodes, node, wanted)?;
+    let options = real_options(given.or(read_config(&wanted.config)?), nodes.count())?;
+    let (plan, spec) = plan_of_one(&BENCH, options)?;
+    if only_print {
+        return Console::Stdout.print(&plan.effective_config()?);
+    }
+    let settings = plan.base();
+    let key =
+        Key::read(&nodes.key).map_err(|error| Failure::Usage(format!("[cluster] key: {error}")))?;
+    let is_first = node == crate::run::SERVER;
+    if is_first && wanted.outcome.is_none() {
+        check_outputs(settings, BENCH.file_name)?;
+    }
+    let place = Place {
+        nodes: &nodes,
+        node,
+        key,
+        cluster: Cluster::new(digest(&nodes, settings)?, wanted.run),
+        patience: wanted.patience,
+    };
+    let report = RunPlan::new(settings, &spec)?.execute_on_node(&place)?;
+    let failure = report.failure.clone();
+    let told = match &wanted.outcome {
+        _ if !is_first => Ok(()),
+        Some(path) => write_report(path, &report),
+        None => plan
+            .results(vec![outcome(spec.clone(), report)])
+            .and_then(|results| deliver(&results)),
+    };
+    match failure {
+        Some(why) => Err(Failure::Work(format!(
+            "{why}; what was measured up to then is told, and is not whole"
+        ))),
+        None => told,
+    }
+}
+
+/// Leaves `node` the one role that this process is to have.
+fn restrict(nodes: &mut Nodes, node: NodeId, wanted: &NodeWanted) -> Result<()> {
+    let count = nodes.count();
+    let Some(own) = nodes.nodes.get_mut(usize::from(node.0)) else {
+        return Err(Failure::Usage(format!(
+            "--node {}: {} has {count} nodes, 0 to {}",
+            node.0,
+            wanted.config.display(),
+            count - 1
+        )));
+    };
+    let Some(only) = wanted.only else {
+        return Ok(());
+    };
+    if own.roles != [only] {
+        return Err(Failure::Usage(format!(
+            "node {} has the roles {:?} in {}: dmtree node is for several roles at once; a node of one has that alone",
+            node.0,
+            own.roles,
+            wanted.config.display()
+        )));
+    }
+    Ok(())
+}
+
+fn write_report(path: &Path, report: &NodeReport) -> Result<()> {
+    let bytes = report.to_bytes().map_err(Failure::Work)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| Failure::Work(format!("a report is no text: {error}")))?;
+    write_whole(path, &text)
+}
+
+/// What the nodes have measured, as the outcome of a run.
+pub(crate) fn outcome(spec: RunSpec, report: NodeReport) -> RunOutcome {
+    RunOutcome {
+        spec,
+        local: report.local,
+        remote: report.remote,
+        growth: report.growth,
+        events: 0,
+        folded: 0,
+        verbs: report.verbs,
+        event_loop: Duration::ZERO,
+        load: Duration::ZERO,
+        trace: None,
+        timeline: None,
+        verified: None,
+        fairness: None,
+        order: Vec::new(),
+    }
+}
