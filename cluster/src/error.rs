@@ -54,6 +54,12 @@ pub enum ErrorKind {
         /// For how long, in nanoseconds of the fabric's clock.
         waited_ns: u64,
     },
+    /// Somebody from outside ended what was waited for.
+    #[error("ended: {why}")]
+    Aborted {
+        /// Who, and why.
+        why: String,
+    },
     /// A memory server has no chunk left to hand out.
     #[error("{node} has no free memory left: its heap of {heap_bytes} bytes is handed out")]
     OutOfMemory {

@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -12,9 +11,9 @@ use crate::error::{Failure, Result};
 use crate::figures::{Figure, all, figure};
 use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
-use crate::real::{self, node::NodeWanted, nodes::Role};
+use crate::real::{self, local::LocalWanted, node::NodeWanted, nodes::Role};
 use crate::sensitivity;
-use crate::settings::quantity::Time;
+use crate::settings::quantity::PositiveTime;
 use crate::settings::switches::joined;
 use crate::settings::value::Place;
 use crate::settings::{Options, Subject, read_config};
@@ -57,6 +56,8 @@ enum Choice {
         /// Make the runs of this figure: 12
         #[arg(long, value_name = "FIGURE")]
         figure: Option<String>,
+        #[command(flatten)]
+        waits: Waits,
         #[command(flatten)]
         common: Common,
     },
@@ -117,6 +118,16 @@ impl Common {
 }
 
 #[derive(Args, Debug)]
+struct Waits {
+    /// How long nodes wait for each other to come [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    patience: Option<PositiveTime>,
+    /// How long nothing is heard of a node before it counts as gone, and the run ends [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    peer_limit: Option<PositiveTime>,
+}
+
+#[derive(Args, Debug)]
 struct Part {
     /// Which node of the config file's [cluster] this process is
     #[arg(long, value_name = "N")]
@@ -124,12 +135,14 @@ struct Part {
     /// The number of the run, the same for all nodes: a process of another run is refused
     #[arg(long, value_name = "N", default_value_t = 1)]
     run: u64,
-    /// How long to wait for the other nodes
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    patience: Time,
-    /// Node 0: write what all nodes have measured to this file instead of tables
+    #[command(flatten)]
+    waits: Waits,
+    /// Write what was measured to this file instead of tables
     #[arg(long, value_name = "FILE", hide = true)]
     outcome: Option<PathBuf>,
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    tied: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -151,8 +164,10 @@ impl Part {
             node: self.node,
             run: self.run,
             only,
-            patience: Duration::from_nanos(self.patience.ns),
+            patience: self.waits.patience,
+            peer_limit: self.waits.peer_limit,
             outcome: self.outcome,
+            is_tied: self.tied,
         };
         real::node::perform(&wanted, options, print_config)
     }
@@ -201,9 +216,16 @@ pub fn main() -> ExitCode {
         Choice::Cluster {
             local,
             figure,
+            waits,
             common,
         } => common.options().and_then(|options| {
-            real::local::perform(local, figure.as_deref(), options, common.print_config)
+            let wanted = LocalWanted {
+                nodes: local,
+                figure,
+                patience: waits.patience,
+                peer_limit: waits.peer_limit,
+            };
+            real::local::perform(&wanted, options, common.print_config)
         }),
         Choice::Node { part } => part.perform(None),
         Choice::MemoryServer { part } => part.perform(Some(Role::Memory)),

@@ -85,6 +85,8 @@ struct Line<'a> {
     remote_remote: Option<u64>,
     remote_remote_share: Option<f64>,
     part: Option<&'a str>,
+    /// Why it is not whole.
+    partial: Option<&'a str>,
 }
 
 /// The ends of what the seeds span; none with one seed, and where one has too few samples.
@@ -226,6 +228,7 @@ pub fn csv_text(report: &Report) -> Result<String> {
                 remote_remote,
                 remote_remote_share,
                 part: run.part.as_deref(),
+                partial: run.partial.as_deref(),
             })
             .map_err(|error| failed(&error))?;
     }

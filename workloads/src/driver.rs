@@ -9,8 +9,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use dmtree_cluster::{ClientId, Endpoint, NodeId};
+use dmtree_cluster::{ClientId, Endpoint, GlobalAddr, NodeId};
 use dmtree_index::{GrowthStats, Tree};
 use dmtree_lock::LockProtocol;
 use rand::RngExt;
@@ -112,6 +114,10 @@ pub struct Outcome {
     growth: RefCell<GrowthStats>,
     /// None where nobody asks for it.
     history: Option<RefCell<History>>,
+    /// A word that counts up, by which the history's times are told; the fabric's clock where there is none.
+    ticks: Option<GlobalAddr>,
+    /// Set when all are to end what they are at.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Outcome {
@@ -120,6 +126,26 @@ impl Outcome {
         Self {
             history: Some(RefCell::default()),
             ..Self::default()
+        }
+    }
+
+    /// As by default, and keeps the history of all writes, by the times that the counter at `ticks` shows: each operation
+    /// counts it up before it begins and when it has ended. So the histories of processes whose clocks differ are told in
+    /// one time: who begins after another one has ended sees a higher number.
+    pub fn with_history_by(ticks: GlobalAddr) -> Self {
+        Self {
+            history: Some(RefCell::new(History::of_ticks())),
+            ticks: Some(ticks),
+            ..Self::default()
+        }
+    }
+
+    /// Ends as well when `stop` is set: then no client begins anything more.
+    #[must_use]
+    pub fn stopping_by(self, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            stop: Some(stop),
+            ..self
         }
     }
 
@@ -153,17 +179,38 @@ impl Outcome {
         *self.growth.borrow()
     }
 
-    fn begin_write(&self, client: ClientId, key: u64, value: u64, now_ns: u64) {
-        if let Some(history) = &self.history {
-            history.borrow_mut().begin(client, key, value, now_ns);
+    /// What the history's clock shows.
+    async fn time<E: Endpoint>(&self, endpoint: &E) -> Result<u64, dmtree_index::Error> {
+        match self.ticks {
+            Some(ticks) => Ok(endpoint.rdma_faa(ticks, 1).await?),
+            None => Ok(endpoint.now()),
         }
     }
 
-    fn acknowledge_write<E: Endpoint>(&self, endpoint: &E) {
+    async fn begin_write<E: Endpoint>(
+        &self,
+        endpoint: &E,
+        key: u64,
+        value: u64,
+    ) -> Result<(), dmtree_index::Error> {
         if let Some(history) = &self.history {
-            let (client, now_ns) = (endpoint.client(), endpoint.now());
-            history.borrow_mut().acknowledge(client, now_ns);
+            let time = self.time(endpoint).await?;
+            history
+                .borrow_mut()
+                .begin(endpoint.client(), key, value, time);
         }
+        Ok(())
+    }
+
+    async fn acknowledge_write<E: Endpoint>(
+        &self,
+        endpoint: &E,
+    ) -> Result<(), dmtree_index::Error> {
+        if let Some(history) = &self.history {
+            let time = self.time(endpoint).await?;
+            history.borrow_mut().acknowledge(endpoint.client(), time);
+        }
+        Ok(())
     }
 
     /// A counted operation begins.
@@ -185,7 +232,9 @@ impl Outcome {
     pub(crate) fn is_over(&self, schedule: &Schedule, now_ns: u64) -> bool {
         let window_over = now_ns >= schedule.window_end_ns;
         let over = window_over && (self.in_flight.get() == 0 || now_ns >= schedule.stop_ns);
-        over || self.has_failed()
+        // Nothing depends on what its setter did before.
+        let is_set = |stop: &Arc<AtomicBool>| stop.load(Ordering::Relaxed);
+        over || self.has_failed() || self.stop.as_ref().is_some_and(is_set)
     }
 
     /// Counts an operation that took `ns`.
@@ -240,7 +289,7 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
     };
     let mut upcoming = [draw(), draw()];
     loop {
-        let begin = tree.endpoint().now();
+        let mut begin = tree.endpoint().now();
         if outcome.is_over(&task.schedule, begin) {
             *outcome.growth.borrow_mut() += tree.stats().growth;
             return;
@@ -256,19 +305,27 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
         let is_write = operation != Operation::Get;
         updates += u64::from(is_write);
         let value = unique_value(client, updates);
-        if is_write {
-            outcome.begin_write(client, key, value, begin);
-        }
-        let found = match operation {
-            Operation::Update => tree.update(key, value).await,
-            // Also that it replaced a value is as it may be.
-            Operation::Insert => tree.insert(key, value).await.map(|_| true),
-            Operation::Get => tree.get(key).await.map(|value| value.is_some()),
+        let begun = if is_write && outcome.history.is_some() {
+            let begun = outcome.begin_write(tree.endpoint(), key, value).await;
+            begin = tree.endpoint().now();
+            begun
+        } else {
+            Ok(())
         };
-        if is_write && matches!(found, Ok(true)) {
-            outcome.acknowledge_write(tree.endpoint());
-        }
-        let failure = match found {
+        let found = match (begun, operation) {
+            (Err(error), _) => Err(error),
+            (_, Operation::Update) => tree.update(key, value).await,
+            // Also that it replaced a value is as it may be.
+            (_, Operation::Insert) => tree.insert(key, value).await.map(|_| true),
+            (_, Operation::Get) => tree.get(key).await.map(|value| value.is_some()),
+        };
+        let took = tree.endpoint().now() - begin;
+        let acknowledged = if is_write && outcome.history.is_some() && matches!(found, Ok(true)) {
+            outcome.acknowledge_write(tree.endpoint()).await
+        } else {
+            Ok(())
+        };
+        let failure = match acknowledged.and(found) {
             Ok(true) => None,
             Ok(false) => Some(ClientFailure::NotFound { key, operation }),
             Err(error) => Some(ClientFailure::Tree(error)),
@@ -281,7 +338,7 @@ pub async fn drive<E: Endpoint, L: LockProtocol<E>>(
             return;
         }
         if counts {
-            outcome.record(class, tree.endpoint().now() - begin);
+            outcome.record(class, took);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::jobs::{run_jobs, threads_for};
 use crate::lock_bench::order::order_text;
 use crate::lock_bench::table::fairness_text;
 use crate::plan::{Plan, Results};
-use crate::remarks::{nothing_measured, short_window};
+use crate::remarks::{ended_early, nothing_measured, short_window};
 use crate::results::{conditions, json_text, notes, write_all};
 use crate::seeds::over_seeds_text;
 use crate::settings::choice::Fabric;
@@ -108,7 +108,7 @@ pub(crate) fn figure_text(results: &Results<'_>) -> String {
         over_seeds_text(&report.runs),
         fairness_text(&report.runs),
         order_text(&report.runs),
-        nothing_measured(&report.runs) + &short_window(&report.runs),
+        ended_early(&report.runs) + &nothing_measured(&report.runs) + &short_window(&report.runs),
         inserts_text(&report.runs),
         verified_text(&report.runs),
         claims_text(&report.claims),

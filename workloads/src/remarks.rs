@@ -19,6 +19,20 @@ pub(crate) fn nothing_measured(rows: &[RunRow]) -> String {
         .collect()
 }
 
+/// A line for each run that ended before its time.
+pub(crate) fn ended_early(rows: &[RunRow]) -> String {
+    let told = |row: &RunRow| {
+        let why = row.partial.as_ref().filter(|_| row.class == Class::All)?;
+        Some(format!(
+            "{}, {}: partial results, of {:.3} s: {why}\n",
+            row.lock,
+            row.setting(),
+            row.seconds,
+        ))
+    };
+    rows.iter().filter_map(told).collect()
+}
+
 /// How often the mean operation has to fit into the measured time.
 const SHORT: f64 = 20.0;
 

@@ -113,6 +113,9 @@ pub struct RunRow {
     /// What was verified in the end, and found right; of a run that was to be, and of all its clients together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+    /// Why it ended before its time, and is not whole; of such a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// How fair the locks were; of locks alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<FairnessRow>,
@@ -173,6 +176,7 @@ impl RunRow {
             each_seed: Vec::new(),
             verbs_per_insert: None,
             verified: None,
+            partial: None,
             fairness: None,
             order: Vec::new(),
         }

@@ -34,9 +34,13 @@ pub fn classes(outcome: &RunOutcome, settings: &Settings) -> Vec<(Class, Latenci
     classes
 }
 
-/// How long a run measured, in seconds: its window; of given arrivals the time until all were served, the mean of its
-/// seeds.
+/// How long a run measured, in seconds: its window, or what there was of it; of given arrivals the time until all were
+/// served, the mean of its seeds.
 fn measured_s(outcome: &RunOutcome, settings: &Settings) -> f64 {
+    if let Some(partial) = &outcome.partial {
+        // What nothing was measured in had no operations either.
+        return partial.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    }
     match outcome.order.as_slice() {
         [] => settings.window.as_secs_f64(),
         orders => {
@@ -123,6 +127,7 @@ fn rows_of(seeds: &[RunOutcome], part: &Part) -> Vec<RunRow> {
             verbs_per_insert: InsertVerbs::of(&outcome.growth, outcome.verbs, &settings.mix)
                 .filter(|_| class == Class::All),
             verified: outcome.verified.filter(|_| class == Class::All),
+            partial: outcome.partial.as_ref().map(|partial| partial.why.clone()),
             fairness: outcome.fairness.as_ref().map(|tally| tally.row(class)),
             order: match class {
                 Class::All => outcome.order.clone(),

@@ -80,6 +80,17 @@ pub struct RunOutcome {
     pub fairness: Option<FairnessTally>,
     /// Who was served when, seed by seed; of locks alone with given arrivals.
     pub order: Vec<Order>,
+    /// Why it ended before its time, if it did; in real time only.
+    pub partial: Option<Partial>,
+}
+
+/// A run that ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Why.
+    pub why: String,
+    /// For how long it measured.
+    pub measured: Duration,
 }
 
 impl RunOutcome {
@@ -290,6 +301,7 @@ impl<'a> RunPlan<'a> {
             verified: None,
             fairness: None,
             order: Vec::new(),
+            partial: None,
         };
         work.finish(&mut sim, ready, &outcome, found)
     }

@@ -146,6 +146,7 @@ pub fn pool(seeds: &[RunOutcome]) -> Option<RunOutcome> {
             fairness.merge(more);
         }
         pooled.order.extend(other.order.iter().cloned());
+        pooled.partial = pooled.partial.or_else(|| other.partial.clone());
     }
     Some(pooled)
 }

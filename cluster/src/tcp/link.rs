@@ -9,12 +9,15 @@ use mio::net::TcpStream;
 
 use super::handshake::{Caller, Hello, Refused, framed_length, message};
 use super::key::Key;
+use super::thread::ThreadConfig;
 use super::wire::{self, Malformed, frame_length};
 use crate::region::Sizes;
 use crate::{Chain, Error, ErrorKind, NodeId};
 
 /// Read at once.
 const READ_BYTES: usize = 64 << 10;
+/// One attempt to reach a server: one whose network drops what is sent is tried again, so that an end is noticed.
+const ATTEMPT: Duration = Duration::from_secs(1);
 /// Between two attempts to reach a server that is not there yet.
 const RETRY: Duration = Duration::from_millis(20);
 
@@ -53,11 +56,10 @@ impl Link {
     pub(super) fn connect(
         node: NodeId,
         peer: SocketAddr,
-        key: &Key,
         hello: Hello,
-        limit: Duration,
-        frame_limit: usize,
+        config: &ThreadConfig,
     ) -> crate::Result<Self> {
+        let limit = config.connect_limit;
         let until = Instant::now() + limit;
         let gone = |why: String| {
             Error::from(ErrorKind::PeerGone {
@@ -70,7 +72,10 @@ impl Link {
             if left.is_zero() {
                 return Err(gone(format!("not reached within {limit:?}")));
             }
-            match Blocking::connect_timeout(&peer, left) {
+            if let Some(why) = config.abort.asked() {
+                return Err(why.clone());
+            }
+            match Blocking::connect_timeout(&peer, left.min(ATTEMPT)) {
                 Ok(stream) => break stream,
                 Err(error) if left > RETRY && is_worth_waiting(&error) => {
                     std::thread::sleep(RETRY);
@@ -78,7 +83,7 @@ impl Link {
                 Err(error) => return Err(gone(format!("cannot be reached: {error}"))),
             }
         };
-        let sizes = shake(&stream, key, hello, until).map_err(|why| gone(why.to_string()))?;
+        let sizes = shake(&stream, &config.key, hello, until).map_err(|why| gone(why.to_string()))?;
         stream
             .set_read_timeout(None)
             .and_then(|()| stream.set_nodelay(true))
@@ -89,7 +94,7 @@ impl Link {
             peer,
             stream: TcpStream::from_std(stream),
             sizes,
-            frame_limit,
+            frame_limit: config.frame_limit,
             output: Vec::new(),
             sent: 0,
             input: Vec::new(),
@@ -229,8 +234,20 @@ impl Link {
         if self.lost.is_none() {
             let why = format!("{}: {why}", self.peer);
             let node = self.node;
-            tracing::warn!(%node, why, "a connection is lost");
+            // A server that nobody asks anything any more ends as it may.
+            if self.posted.is_empty() {
+                tracing::info!(%node, why, "an idle connection has ended");
+            } else {
+                tracing::warn!(%node, why, "a connection is lost");
+            }
             self.lost = Some(ErrorKind::PeerGone { node, why }.into());
+        }
+    }
+
+    /// Gives it up, as it is of no use any more.
+    pub(super) fn abandon(&mut self, why: &Error) {
+        if self.lost.is_none() {
+            self.lost = Some(why.clone());
         }
     }
 
@@ -245,7 +262,12 @@ impl Link {
 fn is_worth_waiting(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        IoKind::ConnectionRefused | IoKind::ConnectionReset | IoKind::ConnectionAborted
+        IoKind::ConnectionRefused
+            | IoKind::ConnectionReset
+            | IoKind::ConnectionAborted
+            | IoKind::TimedOut
+            | IoKind::HostUnreachable
+            | IoKind::NetworkUnreachable
     )
 }
 

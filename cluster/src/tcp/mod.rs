@@ -11,6 +11,7 @@
 //! | who may connect | [`key`], `handshake` |
 //! | serving memory | `server` |
 //! | a queue pair; a thread's clients; a client | `link`, `thread`, `endpoint` |
+//! | the end of all waiting, from outside | `abort` |
 //!
 //! # What is kinder than the contract
 //! Verbs of a queue pair take effect in posting order whether they are fenced or not, and RNIC atomics are atomic against
@@ -25,6 +26,7 @@
 //! # Security
 //! Only who has the cluster's key gets beyond the handshake; see `handshake.rs` for what that is worth.
 
+mod abort;
 mod endpoint;
 mod handshake;
 pub mod key;
@@ -33,6 +35,7 @@ mod server;
 mod thread;
 pub mod wire;
 
+pub use abort::Abort;
 pub use endpoint::TcpEndpoint;
 pub use handshake::Cluster;
 pub use key::{Key, KeyError};

@@ -20,6 +20,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use slab::Slab;
 
+use super::abort::Abort;
 use super::endpoint::TcpEndpoint;
 use super::handshake::{Cluster, Hello};
 use super::key::Key;
@@ -61,6 +62,8 @@ pub struct ThreadConfig {
     pub frame_limit: usize,
     /// Whether [`crate::Chain::swap`] may be used; a loop of CAS is what RDMA has.
     pub native_swap: bool,
+    /// Ends its attempts to connect, and what its clients wait for.
+    pub abort: Abort,
 }
 
 impl ThreadConfig {
@@ -77,6 +80,7 @@ impl ThreadConfig {
             answer_limit: Duration::from_secs(5),
             frame_limit: DEFAULT_FRAME_LIMIT,
             native_swap: false,
+            abort: Abort::default(),
         }
     }
 }
@@ -218,6 +222,20 @@ impl Reactor {
         }
     }
 
+    /// Fails everything, as nobody is to wait any more.
+    #[cold]
+    fn abandon(&mut self, why: &Error) {
+        if self.lost.is_none() {
+            self.lost = Some(why.clone());
+        }
+        for number in 0..self.links.len() {
+            if let Some(link) = &mut self.links[number] {
+                link.abandon(why);
+                self.fail(number);
+            }
+        }
+    }
+
     fn expire(&mut self) {
         let limit = self.answer_limit;
         for number in 0..self.links.len() {
@@ -339,10 +357,8 @@ impl ClientThread {
             let mut link = Link::connect(
                 node,
                 peer,
-                &config.key,
                 hello,
-                config.connect_limit,
-                config.frame_limit,
+                &config,
             )?;
             poll.registry()
                 .register(
@@ -372,6 +388,13 @@ impl ClientThread {
             poll,
             tasks: Vec::new(),
         })
+    }
+
+    /// The same, ended by `abort` from now on, and not by what it was connected with.
+    #[must_use]
+    pub fn with_abort(mut self, abort: Abort) -> Self {
+        self.config.abort = abort;
+        self
     }
 
     /// A handle for `client`, one of this thread's.
@@ -421,8 +444,12 @@ impl ClientThread {
         let mut live: Vec<usize> = (0..self.tasks.len())
             .filter(|client| self.tasks[*client].is_some())
             .collect();
-        let (mut idle, mut expired) = (0u32, Instant::now());
+        let (mut idle, mut expired, mut aborted) = (0u32, Instant::now(), false);
         while !live.is_empty() {
+            if let (false, Some(why)) = (aborted, self.config.abort.asked()) {
+                aborted = true;
+                self.reactor.borrow_mut().abandon(why);
+            }
             let mut ended = false;
             let ready = std::mem::take(&mut self.reactor.borrow_mut().ready);
             for client in ready {

@@ -1,41 +1,136 @@
-//! [`Control`]: how the nodes of a run begin and end together, and bring what they have measured to node 0. By verbs on
-//! words of node 0's memory, which no lock and no page has.
+//! [`Control`]: how the nodes of a run begin and end together, notice who is gone, and bring what they have measured to
+//! node 0. By verbs on words of node 0's memory, which no lock and no page has.
 //!
-//! | words | who writes | what |
-//! |---|---|---|
-//! | `ready`, one a node | that node | 1 when its clients are connected |
-//! | `go` | node 0 | 1 when all are ready |
-//! | mailbox, one a node: length, then bytes | that node | what it has measured; the length comes last, and is not 0 |
-//! | `end` | node 0 | 1 when it has everything: servers may end |
+//! | line | words | who writes | what |
+//! |---|---|---|---|
+//! | shared | `go` | node 0 | 1 when all are ready |
+//! | | `stop` | whoever is first (CAS) | why the run ends before its time; see [`Stop`] |
+//! | | `quiet` | node 0 | 1 when no client of any node does anything any more, and all is verified from then on |
+//! | | `end` | node 0 | 1 when it has everything: servers may end |
+//! | one a node | `ready` | that node | 1 when its clients are connected |
+//! | | `beat` | that node | changes as long as it is there |
+//! | | `heard` | that node | 1 when it has seen `end`, and asks for nothing more |
+//! | ticks | one | verifying clients (FAA) | a clock that all nodes share |
+//!
+//! Beside these each node has a mailbox: `sent` (bytes that lie there, 0 when node 0 has taken them; its highest bit says
+//! that they are the last) and a part of a message. The node writes the part first and `sent` when that has completed, so
+//! that who sees `sent` sees the part.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::{
-    Chain, Endpoint, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, PollBackoff, WaitFor,
+    Chain, Endpoint, Error, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, PollBackoff, WaitFor,
 };
 
 use crate::run::SERVER;
 
-/// The most bytes that a node's report has: histograms take some ten kilobytes.
-const MAILBOX_BYTES: u64 = 1 << 20;
-/// Written at once.
-const CHUNK_BYTES: usize = 32 << 10;
-/// Between two looks at a word of node 0.
+/// Of a message, sent at once: frames may be longer, but nobody else should wait for one.
+const PART_BYTES: usize = 64 << 10;
+const MAILBOX_BYTES: u64 = PART_BYTES as u64 + 8;
+/// In `sent`: nothing comes behind it.
+const LAST: u64 = 1 << 63;
+/// The longest message: a node that sends more is not what it should be.
+const MESSAGE_BYTES: usize = 4 << 30;
+/// Between two looks at a mailbox.
 const LOOK: PollBackoff = PollBackoff {
     first_ns: 200_000,
     max_ns: 2_000_000,
 };
 
+const GO: u64 = 0;
+const STOP: u64 = 1;
+const QUIET: u64 = 2;
+const END: u64 = 3;
+const SHARED_WORDS: usize = 4;
+
+const READY: u64 = 0;
+const BEAT: u64 = 1;
+const HEARD: u64 = 2;
+const NODE_WORDS: usize = LINE_BYTES / 8;
+
+/// Why a run ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Somebody told that node's process to end.
+    Told(NodeId),
+    /// Nothing was heard of that node any more.
+    Gone(NodeId),
+    /// Something failed there; it tells what itself.
+    Failed(NodeId),
+    /// That node had not come when the others had waited long enough.
+    Missing(NodeId),
+}
+
+impl Stop {
+    fn to_word(self) -> u64 {
+        let (kind, node) = match self {
+            Self::Told(node) => (1, node),
+            Self::Gone(node) => (2, node),
+            Self::Failed(node) => (3, node),
+            Self::Missing(node) => (4, node),
+        };
+        kind << 16 | u64::from(node.0)
+    }
+
+    fn of_word(word: u64) -> Option<Self> {
+        let node = NodeId(word as u16);
+        match word >> 16 {
+            0 => None,
+            1 => Some(Self::Told(node)),
+            2 => Some(Self::Gone(node)),
+            4 => Some(Self::Missing(node)),
+            _ => Some(Self::Failed(node)),
+        }
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Told(node) => write!(f, "{node} was told to end"),
+            Self::Gone(node) => write!(f, "{node} is gone: nothing was heard of it any more"),
+            Self::Failed(node) => write!(f, "{node} has failed"),
+            Self::Missing(node) => write!(f, "{node} is missing"),
+        }
+    }
+}
+
+/// What the shared words say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signals {
+    /// Whether all may begin.
+    pub go: bool,
+    /// Why all are to stop, if they are.
+    pub stop: Option<Stop>,
+    /// Whether nobody does anything any more.
+    pub quiet: bool,
+    /// Whether all may end.
+    pub end: bool,
+}
+
+/// What node 0 sees of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether its clients are connected.
+    pub ready: bool,
+    /// A number that changes as long as it is there.
+    pub beat: u64,
+    /// Whether it asks for nothing more.
+    pub heard: bool,
+}
+
 /// Where the words lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    ready: GlobalAddr,
-    go: GlobalAddr,
-    end: GlobalAddr,
+    shared: GlobalAddr,
+    lines: GlobalAddr,
+    ticks: GlobalAddr,
     mailboxes: GlobalAddr,
     nodes: u16,
 }
+
+type Result<T> = std::result::Result<T, Error>;
 
 impl Control {
     /// Reserves the words, behind everything else.
@@ -43,134 +138,171 @@ impl Control {
         let nodes = map.nodes();
         let mut host = |bytes: u64| map.reserve(SERVER, MemoryKind::Host, bytes, LINE_BYTES as u64);
         Self {
-            ready: host(u64::from(nodes) * 8),
-            go: host(8),
-            end: host(8),
+            shared: host(LINE_BYTES as u64),
+            lines: host(u64::from(nodes) * LINE_BYTES as u64),
+            ticks: host(LINE_BYTES as u64),
             mailboxes: host(u64::from(nodes) * MAILBOX_BYTES),
             nodes,
         }
+    }
+
+    /// The clock that all nodes share.
+    pub fn ticks(&self) -> GlobalAddr {
+        self.ticks
+    }
+
+    fn line(&self, node: NodeId) -> GlobalAddr {
+        self.lines.add(u64::from(node.0) * LINE_BYTES as u64)
     }
 
     fn mailbox(&self, node: NodeId) -> GlobalAddr {
         self.mailboxes.add(u64::from(node.0) * MAILBOX_BYTES)
     }
 
-    /// Tells that `ep`'s node is ready, and waits for all others; node 0 gives the signal.
+    /// Tells that `ep`'s node is ready.
     ///
     /// # Errors
-    /// In words that name the nodes that are missing after `limit`.
-    pub async fn begin(&self, ep: &impl Endpoint, limit: Duration) -> Result<(), String> {
-        let say = |error: dmtree_cluster::Error| error.to_string();
-        let own = self.ready.word(u64::from(ep.node().0));
-        ep.write_words(own, &[1]).await.map_err(say)?;
-        let until = Instant::now() + limit;
-        if ep.node() != SERVER {
-            let wait = WaitFor::new("the beginning of the run", self.go);
-            ep.poll_until(self.go, 1, LOOK, wait, |words| words[0] == 1)
-                .await
-                .map_err(say)?;
-            return Ok(());
-        }
-        loop {
-            let mut ready = vec![0; usize::from(self.nodes)];
-            ep.read_words(self.ready, &mut ready).await.map_err(say)?;
-            let missing: Vec<String> = (0..self.nodes)
-                .filter(|node| ready[usize::from(*node)] == 0)
-                .map(|node| node.to_string())
-                .collect();
-            if missing.is_empty() {
-                break;
-            }
-            if Instant::now() > until {
-                return Err(format!(
-                    "after {limit:?} these nodes are missing: {}",
-                    missing.join(", ")
-                ));
-            }
-            ep.sleep(LOOK.first_ns).await;
-        }
-        ep.write_words(self.go, &[1]).await.map_err(say)
+    /// [`dmtree_cluster::ErrorKind::PeerGone`], as of everything here.
+    pub async fn ready(&self, ep: &impl Endpoint) -> Result<()> {
+        let own = self.line(ep.node()).word(READY);
+        ep.write_words(own, &[1]).await
     }
 
-    /// Brings `report` to node 0, and waits until that has everything.
+    /// Tells that `ep`'s node is there, by a `beat` that differs from the one before, and what the shared words say.
     ///
     /// # Errors
-    /// In words.
-    pub async fn deliver(&self, ep: &impl Endpoint, report: &[u8]) -> Result<(), String> {
-        let say = |error: dmtree_cluster::Error| error.to_string();
-        let mailbox = self.mailbox(ep.node());
-        if report.len() as u64 > MAILBOX_BYTES - 8 {
-            return Err(format!("a report of {} bytes is too long", report.len()));
-        }
-        let mut at = mailbox.word(1);
-        for chunk in report.chunks(CHUNK_BYTES) {
-            let mut chain = Chain::new();
-            chain.write(at, chunk);
-            ep.execute(&mut chain).await.map_err(say)?;
-            at = at.add(chunk.len() as u64);
-        }
-        // Behind the completion of the last: who sees the length sees all.
-        ep.write_words(mailbox, &[report.len() as u64])
-            .await
-            .map_err(say)?;
-        let wait = WaitFor::new("the end of the run", self.end);
-        ep.poll_until(self.end, 1, LOOK, wait, |words| words[0] == 1)
-            .await
-            .map_err(say)?;
-        Ok(())
+    /// As above.
+    pub async fn beat(&self, ep: &impl Endpoint, beat: u64) -> Result<Signals> {
+        ep.write_words(self.line(ep.node()).word(BEAT), &[beat])
+            .await?;
+        let mut words = [0; SHARED_WORDS];
+        ep.read_words(self.shared, &mut words).await?;
+        Ok(Signals {
+            go: words[GO as usize] != 0,
+            stop: Stop::of_word(words[STOP as usize]),
+            quiet: words[QUIET as usize] != 0,
+            end: words[END as usize] != 0,
+        })
     }
 
-    /// On node 0: the other nodes' reports, in the order of their numbers; of one that does not come within `limit`, why.
-    pub async fn collect(
-        &self,
-        ep: &impl Endpoint,
-        regions: &Regions,
-        limit: Duration,
-    ) -> Vec<Result<Vec<u8>, String>> {
-        let until = Instant::now() + limit;
-        let mut reports = Vec::new();
-        for node in (1..self.nodes).map(NodeId) {
-            let mailbox = self.mailbox(node);
-            let report = loop {
-                match ep.read_u64(mailbox).await {
-                    Err(error) => break Err(error.to_string()),
-                    Ok(0) if Instant::now() > until => {
-                        break Err(format!(
-                            "{node} has not told what it measured within {limit:?}"
-                        ));
-                    }
-                    Ok(0) => ep.sleep(LOOK.first_ns).await,
-                    Ok(length) => break Ok(bytes_at(regions, mailbox.word(1), length)),
-                }
-            };
-            reports.push(report);
-        }
-        reports
+    /// Asks all to stop. Who asked first is right.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn stop(&self, ep: &impl Endpoint, why: Stop) -> Result<()> {
+        let word = self.shared.word(STOP);
+        ep.rdma_cas(word, 0, why.to_word()).await.map(drop)
+    }
+
+    /// On node 0: what it sees of all nodes, in their order.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn see(&self, ep: &impl Endpoint) -> Result<Vec<Seen>> {
+        let mut words = vec![0; usize::from(self.nodes) * NODE_WORDS];
+        ep.read_words(self.lines, &mut words).await?;
+        let seen = words.chunks(NODE_WORDS).map(|line| Seen {
+            ready: line[READY as usize] != 0,
+            beat: line[BEAT as usize],
+            heard: line[HEARD as usize] != 0,
+        });
+        Ok(seen.collect())
+    }
+
+    /// On node 0: lets all begin.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn go(&self, ep: &impl Endpoint) -> Result<()> {
+        ep.write_words(self.shared.word(GO), &[1]).await
+    }
+
+    /// On node 0: tells that nobody does anything any more.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn quiet(&self, ep: &impl Endpoint) -> Result<()> {
+        ep.write_words(self.shared.word(QUIET), &[1]).await
     }
 
     /// On node 0: lets all end.
     ///
     /// # Errors
-    /// In words.
-    pub async fn end(&self, ep: &impl Endpoint) -> Result<(), String> {
-        ep.write_words(self.end, &[1])
-            .await
-            .map_err(|error| error.to_string())
+    /// As above.
+    pub async fn end(&self, ep: &impl Endpoint) -> Result<()> {
+        ep.write_words(self.shared.word(END), &[1]).await
+    }
+
+    /// Tells that `ep`'s node has seen the end. Node 0 may be gone before it says that it has taken this.
+    pub async fn heard(&self, ep: &impl Endpoint) {
+        let own = self.line(ep.node()).word(HEARD);
+        drop(ep.write_words(own, &[1]).await);
+    }
+
+    /// Brings `message` to node 0, part by part, once that has taken all before it.
+    ///
+    /// # Errors
+    /// As above; [`dmtree_cluster::ErrorKind::WaitLimit`] when node 0 does not take a part.
+    pub async fn send(&self, ep: &impl Endpoint, message: &[u8]) -> Result<()> {
+        let sent = self.mailbox(ep.node());
+        let wait = WaitFor::new("node 0 to take a message", sent);
+        let mut rest = message;
+        loop {
+            ep.poll_until(sent, 1, LOOK, wait, |words| words[0] == 0)
+                .await?;
+            let (part, behind) = rest.split_at(rest.len().min(PART_BYTES));
+            rest = behind;
+            let mut chain = Chain::new();
+            chain.write(sent.word(1), part);
+            ep.execute(&mut chain).await?;
+            // Behind the completion of the part: who sees this sees that.
+            let last = if rest.is_empty() { LAST } else { 0 };
+            ep.write_words(sent, &[part.len() as u64 | last]).await?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// On node 0: what has come of the message of `node` since the last look, and whether that is its end. It reads its
+    /// own memory.
+    pub fn receive(&self, regions: &Regions, node: NodeId, message: &mut Vec<u8>) -> bool {
+        let from = (self.mailbox(node).offset() / 8) as usize;
+        let words = &regions.host_words()[from..];
+        // The part was there before this was written.
+        let sent = words[0].load(Ordering::Acquire);
+        let length = (sent & !LAST) as usize;
+        if length > PART_BYTES || message.len() + length > MESSAGE_BYTES {
+            // No node of this program sends that.
+            return false;
+        }
+        let part = &words[1..][..length.div_ceil(8)];
+        let bytes = part
+            .iter()
+            .flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes());
+        message.extend(bytes.take(length));
+        // Its place is free behind the reads above.
+        words[0].store(0, Ordering::Release);
+        sent & LAST != 0
     }
 }
 
-/// `length` bytes of own memory.
-fn bytes_at(regions: &Regions, at: GlobalAddr, length: u64) -> Vec<u8> {
-    let from = (at.offset() / 8) as usize;
-    let length = length.min(MAILBOX_BYTES - 8) as usize;
-    let words = &regions.host_words()[from..][..length.div_ceil(8)];
-    let mut bytes: Vec<u8> = words
-        .iter()
-        .flat_map(|word| {
-            word.load(std::sync::atomic::Ordering::Acquire)
-                .to_ne_bytes()
-        })
-        .collect();
-    bytes.truncate(length);
-    bytes
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_to_stop_survives_its_word() {
+        for node in [0, 1, u16::MAX].map(NodeId) {
+            for stop in [
+                Stop::Told(node),
+                Stop::Gone(node),
+                Stop::Failed(node),
+                Stop::Missing(node),
+            ] {
+                assert_eq!(Stop::of_word(stop.to_word()), Some(stop));
+            }
+        }
+        assert_eq!(Stop::of_word(0), None);
+    }
 }

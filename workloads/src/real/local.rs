@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command as Program, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use dmtree_cluster::tcp::Key;
@@ -11,6 +11,7 @@ use dmtree_cluster::tcp::Key;
 use super::node::{defaults, outcome, real_options};
 use super::nodes::{Node, Nodes, Role};
 use super::report::NodeReport;
+use super::told::Told;
 use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
@@ -20,6 +21,7 @@ use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
 use crate::run::{RunOutcome, WorkSpec};
 use crate::settings::choice::path_name;
+use crate::settings::quantity::PositiveTime;
 use crate::settings::{Options, config_text};
 
 /// How long the others get to notice that one has ended, before they are ended.
@@ -40,23 +42,32 @@ fn command_of(name: Option<&str>) -> Result<&'static Command> {
     }
 }
 
-/// Runs what `given` asks for with `nodes` processes; `figure_name` names the figure, where it is one.
+/// What `dmtree cluster --local` is told beside the options of the runs.
+#[derive(Clone, Debug)]
+pub struct LocalWanted {
+    /// How many nodes.
+    pub nodes: u16,
+    /// The figure whose runs are made, if it is one.
+    pub figure: Option<String>,
+    /// How long nodes wait for each other to come.
+    pub patience: Option<PositiveTime>,
+    /// How long they wait for a sign of life.
+    pub peer_limit: Option<PositiveTime>,
+}
+
+/// Runs what `given` asks for with processes of this machine.
 ///
 /// # Errors
 /// [`Failure::Usage`] before anything has begun, [`Failure::Work`] when a node fails.
-pub fn perform(
-    nodes: u16,
-    figure_name: Option<&str>,
-    given: Options,
-    only_print: bool,
-) -> Result<()> {
-    let command = command_of(figure_name)?;
-    let options = real_options(given, nodes)?;
+pub fn perform(wanted: &LocalWanted, given: Options, only_print: bool) -> Result<()> {
+    let command = command_of(wanted.figure.as_deref())?;
+    let options = real_options(given, wanted.nodes)?;
     let plan = Plan::with_defaults(command, options, defaults())?;
     if only_print {
         return Console::Stdout.print(&plan.effective_config()?);
     }
     check_outputs(plan.base(), command.file_name)?;
+    let told = Told::by_signals()?;
     let directory = Directory::make()?;
     let key =
         Key::generate().map_err(|error| Failure::Work(format!("no random numbers: {error}")))?;
@@ -64,20 +75,28 @@ pub fn perform(
         .map_err(|error| Failure::Work(error.to_string()))?;
     let jobs = plan.jobs();
     let mut outcomes = Vec::new();
+    let mut failure = None;
     for (number, job) in jobs.iter().enumerate() {
         let title = job.settings.title_of(&job.spec);
         // Where nobody can be told, the results are worth no less.
         drop(Console::Stderr.print(&format!("run {} of {}: {title}\n", number + 1, jobs.len())));
-        outcomes.push(run(job, nodes, number as u64 + 1, &directory.0)?);
+        let (outcome, why) = run(job, wanted, number as u64 + 1, &directory.0, &told)?;
+        outcomes.extend(outcome);
+        if why.is_some() {
+            failure = why;
+            break;
+        }
     }
-    deliver(&plan.results(outcomes)?)
+    // What was measured up to a failure is worth having.
+    let delivered = deliver(&plan.results(outcomes)?);
+    failure.map_or(delivered, Err)
 }
 
 const KEY: &str = "cluster.key";
 const CONFIG: &str = "cluster.toml";
 
 /// A directory of its own, which goes with it.
-struct Directory(std::path::PathBuf);
+struct Directory(PathBuf);
 
 impl Directory {
     fn make() -> Result<Self> {
@@ -123,14 +142,17 @@ fn addresses(nodes: u16) -> Result<Vec<String>> {
     Ok(addresses.iter().map(ToString::to_string).collect())
 }
 
-/// One run.
-fn run(job: &Job<'_>, count: u16, number: u64, directory: &Path) -> Result<RunOutcome> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("run {number}: {error}"));
+/// The config file of a run, in `directory`.
+fn write_config(job: &Job<'_>, wanted: &LocalWanted, directory: &Path) -> Result<PathBuf> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Work(format!("cannot write the nodes' config file: {error}"))
+    };
+    let nodes = addresses(wanted.nodes)?.into_iter().enumerate();
     let nodes = Nodes {
         key: KEY.into(),
-        nodes: addresses(count)?
-            .into_iter()
-            .enumerate()
+        patience: wanted.patience,
+        peer_limit: wanted.peer_limit,
+        nodes: nodes
             .map(|(node, address)| Node {
                 address,
                 roles: match node {
@@ -148,25 +170,61 @@ fn run(job: &Job<'_>, count: u16, number: u64, directory: &Path) -> Result<RunOu
     let options = config_text(&job.settings.options)?;
     let config = directory.join(CONFIG);
     fs::write(&config, format!("{options}\n{cluster}")).map_err(|error| failed(&error))?;
-    let found = directory.join(format!("found-{number}"));
+    Ok(config)
+}
+
+/// One run: what was found, if anything was, and why it is not whole.
+fn run(
+    job: &Job<'_>,
+    wanted: &LocalWanted,
+    number: u64,
+    directory: &Path,
+    told: &Told,
+) -> Result<(Option<RunOutcome>, Option<Failure>)> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("run {number}: {error}"));
+    let config = write_config(job, wanted, directory)?;
     let own = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut processes = Processes(Vec::new());
-    for node in 0..count {
+    let found = |node: u16| directory.join(format!("found-{number}-{node}"));
+    for node in 0..wanted.nodes {
         let mut program = Program::new(&own);
         program.arg("node").arg("--config").arg(&config);
         program.args(["--node", &node.to_string(), "--run", &number.to_string()]);
-        program.args(flags(job));
-        if node == 0 {
-            program.arg("--outcome").arg(&found);
-        }
+        program.args(flags(job)).arg("--tied");
+        program.arg("--outcome").arg(found(node));
+        // It ends when this process does, however that ends.
+        program.stdin(Stdio::piped());
         processes
             .0
             .push(program.spawn().map_err(|error| failed(&error))?);
     }
-    processes.wait().map_err(|why| failed(&why))?;
-    let bytes = fs::read(&found).map_err(|error| failed(&error))?;
-    let report = NodeReport::from_bytes(&bytes).map_err(|error| failed(&error))?;
-    Ok(outcome(job.spec.clone(), report))
+    let ended = processes.wait(told);
+    let mut report: Option<NodeReport> = None;
+    for node in 0..wanted.nodes {
+        // Node 0 tells for all; where it could not, each one tells for itself.
+        let path = found(node);
+        if path.exists() {
+            let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+            let other = NodeReport::from_bytes(&bytes).map_err(|error| failed(&error))?;
+            match &mut report {
+                Some(report) => report.merge(other),
+                None => report = Some(other),
+            }
+        }
+    }
+    let failure = match (ended, &mut report) {
+        (Ok(()), Some(_)) => None,
+        (Ok(()), None) => return Err(failed(&"no node has told what it measured")),
+        (Err(why), Some(report)) => {
+            let why = report.failure.get_or_insert(why);
+            Some(failed(why))
+        }
+        (Err(why), None) => Some(failed(&why)),
+    };
+    Ok((
+        report.map(|report| outcome(job.spec.clone(), report)),
+        failure,
+    ))
 }
 
 /// What tells the run from the others of the command.
@@ -191,10 +249,16 @@ struct Processes(Vec<Child>);
 
 impl Processes {
     /// Waits for all of them; when one fails the others get some time to notice.
-    fn wait(&mut self) -> std::result::Result<(), String> {
+    fn wait(&mut self, told: &Told) -> std::result::Result<(), String> {
         let mut ended: Vec<Option<ExitStatus>> = vec![None; self.0.len()];
         let mut first: Option<(usize, ExitStatus, Instant)> = None;
         loop {
+            if told.is_told() {
+                // That is how they hear of it.
+                self.0
+                    .iter_mut()
+                    .for_each(|process| drop(process.stdin.take()));
+            }
             for (node, process) in self.0.iter_mut().enumerate() {
                 if ended[node].is_none() {
                     ended[node] = process.try_wait().map_err(|error| error.to_string())?;

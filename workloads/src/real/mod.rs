@@ -10,11 +10,17 @@
 //! | the nodes of a cluster | [`nodes`] |
 //! | beginning and ending together, over the fabric itself | [`control`] |
 //! | one node's part of a run | [`node`] |
+//! | the threads of its clients; who brings them through the run; what is verified then | `crew`, `conductor`, `afterwards` |
+//! | whether somebody wants the process to end | `told` |
 //! | what a node has measured, as bytes | [`report`] |
 //! | all nodes as processes of this machine | [`local`] |
 
+pub(crate) mod afterwards;
+pub(crate) mod conductor;
 pub mod control;
+pub(crate) mod crew;
 pub mod local;
 pub mod node;
 pub mod nodes;
 pub mod report;
+pub(crate) mod told;

@@ -7,19 +7,26 @@ use dmtree_cluster::NodeId;
 use dmtree_cluster::tcp::{Cluster, Key};
 use sha2::{Digest, Sha256};
 
+use super::conductor::Limits;
 use super::nodes::{Nodes, Role};
 use super::report::NodeReport;
+use super::told::Told;
 use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
 use crate::files::write_whole;
 use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
-use crate::run::{Place, RunOutcome, RunPlan, RunSpec, runs_of};
+use crate::run::{Partial, Place, RunOutcome, RunPlan, RunSpec, runs_of};
 use crate::settings::choice::Fabric;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Bounded;
 use crate::settings::{Options, Settings, read_config};
+
+/// Long enough to begin a few processes by hand.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Far longer than a process of an overloaded machine is not scheduled.
+const PEER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a `dmtree node` is told beside the options of the run.
 #[derive(Clone, Debug)]
@@ -32,10 +39,14 @@ pub struct NodeWanted {
     pub run: u64,
     /// The only role that it is to have; whatever the file says where none is given.
     pub only: Option<Role>,
-    /// How long to wait for the others.
-    pub patience: Duration,
-    /// On node 0: a file for what all have measured, instead of tables.
+    /// How long to wait for the others to come, if not as the file says.
+    pub patience: Option<PositiveTime>,
+    /// How long to wait for a sign of life of one that has come, if not as the file says.
+    pub peer_limit: Option<PositiveTime>,
+    /// A file for what was measured, instead of tables.
     pub outcome: Option<PathBuf>,
+    /// Whether it ends when its standard input does.
+    pub is_tied: bool,
 }
 
 /// What holds in real time where nothing is said: small enough for a laptop with a few cores.
@@ -64,10 +75,6 @@ pub(crate) fn check_real(given: &Options) -> Result<()> {
         ("--lock-memory", given.lock_memory.is_some()),
         ("--trace", given.trace.is_some()),
         ("--timeline", given.timeline.is_some()),
-        (
-            "--verify",
-            given.verify.is_some_and(|verify| verify.is_on()),
-        ),
         (
             "--resume",
             given.resume.is_some_and(|resume| resume.is_on()),
@@ -154,27 +161,53 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
     if is_first && wanted.outcome.is_none() {
         check_outputs(settings, BENCH.file_name)?;
     }
+    let told = Told::by_signals()?;
+    if wanted.is_tied {
+        told.or_by_the_end_of_stdin()?;
+    }
     let place = Place {
         nodes: &nodes,
         node,
         key,
         cluster: Cluster::new(digest(&nodes, settings)?, wanted.run),
-        patience: wanted.patience,
+        limits: limits(&nodes, wanted),
+        told,
     };
-    let report = RunPlan::new(settings, &spec)?.execute_on_node(&place)?;
+    let played = RunPlan::new(settings, &spec)?.execute_on_node(&place)?;
+    let report = played.report;
     let failure = report.failure.clone();
     let told = match &wanted.outcome {
-        _ if !is_first => Ok(()),
+        // Node 0 tells it.
+        _ if !is_first && played.is_delivered => Ok(()),
         Some(path) => write_report(path, &report),
         None => plan
             .results(vec![outcome(spec.clone(), report)])
-            .and_then(|results| deliver(&results)),
+            .and_then(|results| {
+                if is_first {
+                    deliver(&results)
+                } else {
+                    // The files are node 0's to write, and it may be a node of the same machine.
+                    Console::Stdout.print(&(BENCH.tell)(&results))
+                }
+            }),
     };
     match failure {
         Some(why) => Err(Failure::Work(format!(
-            "{why}; what was measured up to then is told, and is not whole"
+            "{node}: {why}; what it knows of what was measured up to then is told, and is not whole"
         ))),
         None => told,
+    }
+}
+
+/// How long is waited for whom.
+fn limits(nodes: &Nodes, wanted: &NodeWanted) -> Limits {
+    let time = |flag: Option<PositiveTime>, file: Option<PositiveTime>, usual: Duration| {
+        let given = flag.or(file);
+        given.map_or(usual, |time| Duration::from_nanos(time.get().ns))
+    };
+    Limits {
+        patience: time(wanted.patience, nodes.patience, PATIENCE),
+        peer: time(wanted.peer_limit, nodes.peer_limit, PEER_LIMIT),
     }
 }
 
@@ -212,7 +245,10 @@ fn write_report(path: &Path, report: &NodeReport) -> Result<()> {
 
 /// What the nodes have measured, as the outcome of a run.
 pub(crate) fn outcome(spec: RunSpec, report: NodeReport) -> RunOutcome {
+    let measured = Duration::from_nanos(report.measured_ns);
     RunOutcome {
+        partial: report.failure.map(|why| Partial { why, measured }),
+        verified: report.verified,
         spec,
         local: report.local,
         remote: report.remote,
@@ -224,7 +260,6 @@ pub(crate) fn outcome(spec: RunSpec, report: NodeReport) -> RunOutcome {
         load: Duration::ZERO,
         trace: None,
         timeline: None,
-        verified: None,
         fairness: None,
         order: Vec::new(),
     }

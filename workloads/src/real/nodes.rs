@@ -3,6 +3,8 @@
 //! ```toml
 //! [cluster]
 //! key = "cluster.key"
+//! patience = "60s"    # for all nodes to come
+//! peer-limit = "5s"   # for a sign of life of one that has come
 //!
 //! [[cluster.nodes]]
 //! address = "10.0.0.1:7100"
@@ -21,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Failure, Result};
 use crate::run::SERVER;
+use crate::settings::quantity::PositiveTime;
 
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,11 +46,17 @@ pub struct Node {
 }
 
 /// The nodes of a cluster, and the file with their key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Nodes {
     /// The file with the cluster's key; from the directory of the config file, unless it is absolute.
     pub key: PathBuf,
+    /// How long nodes wait for each other to come; a minute unless told otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<PositiveTime>,
+    /// How long nothing is heard of a node before it counts as gone; five seconds unless told otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_limit: Option<PositiveTime>,
     /// In the order of their numbers.
     pub nodes: Vec<Node>,
 }

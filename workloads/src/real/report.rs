@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::latency::Latencies;
 use crate::store::Samples;
+use crate::verify::{History, Verified};
 
 /// What the clients of one node have measured.
 #[derive(Debug, Default)]
@@ -17,6 +18,12 @@ pub struct NodeReport {
     pub growth: GrowthStats,
     /// Verbs posted.
     pub verbs: u64,
+    /// For how long was measured, in nanoseconds: less than was asked for where the run ended before its time.
+    pub measured_ns: u64,
+    /// What was written; of a run that is to be verified.
+    pub history: Option<History>,
+    /// What was verified, and found right.
+    pub verified: Option<Verified>,
     /// Why it is not whole, if it is not.
     pub failure: Option<String>,
 }
@@ -28,19 +35,26 @@ struct Encoded {
     remote: Samples,
     growth: GrowthStats,
     verbs: u64,
+    measured_ns: u64,
+    history: Option<History>,
+    verified: Option<Verified>,
     failure: Option<String>,
 }
 
 impl NodeReport {
     /// Adds what `other` has.
-    pub fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: Self) {
         self.local.merge(&other.local);
         self.remote.merge(&other.remote);
         self.growth += other.growth;
         self.verbs += other.verbs;
-        if self.failure.is_none() {
-            self.failure.clone_from(&other.failure);
+        self.measured_ns = self.measured_ns.max(other.measured_ns);
+        if let Some(history) = other.history {
+            // Their times are those of one counter.
+            self.history.get_or_insert_default().merge(history, 0);
         }
+        self.verified = self.verified.or(other.verified);
+        self.failure = self.failure.take().or(other.failure);
     }
 
     /// As bytes.
@@ -53,6 +67,9 @@ impl NodeReport {
             remote: Samples::of(&self.remote)?,
             growth: self.growth,
             verbs: self.verbs,
+            measured_ns: self.measured_ns,
+            history: self.history.clone(),
+            verified: self.verified,
             failure: self.failure.clone(),
         };
         serde_json::to_vec(&encoded).map_err(|error| error.to_string())
@@ -69,6 +86,9 @@ impl NodeReport {
             remote: encoded.remote.latencies()?,
             growth: encoded.growth,
             verbs: encoded.verbs,
+            measured_ns: encoded.measured_ns,
+            history: encoded.history,
+            verified: encoded.verified,
             failure: encoded.failure,
         })
     }
@@ -94,7 +114,7 @@ mod tests {
         let copy = NodeReport::from_bytes(&other.to_bytes().unwrap()).unwrap();
         assert_eq!(copy.remote.histogram(), other.remote.histogram());
         assert_eq!(copy.remote.summary(), other.remote.summary());
-        one.merge(&copy);
+        one.merge(copy);
         assert_eq!((one.verbs, one.remote.count()), (12, 499));
         assert_eq!(one.failure.as_deref(), Some("node 1 is gone"));
         assert!(NodeReport::from_bytes(b"{}").is_err());

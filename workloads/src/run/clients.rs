@@ -22,19 +22,23 @@ pub(super) fn places_of_keys(settings: &Settings) -> u64 {
     }
 }
 
+/// The index cache of a node.
+pub(super) fn cache_of_node(settings: &Settings, loaded: &LoadedTree) -> Arc<IndexCache> {
+    let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
+    Arc::new(if settings.prefill_cache {
+        IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
+    } else {
+        IndexCache::with_budget(budget)
+    })
+}
+
 impl<T: Tampering> TreeWork<'_, T> {
     /// An index cache for each node.
     pub(super) fn caches(&self, loaded: &LoadedTree) -> Vec<Arc<IndexCache>> {
         let settings = self.run.settings;
-        let budget = usize::try_from(settings.cache_budget).unwrap_or(usize::MAX);
-        let cache = |_| {
-            Arc::new(if settings.prefill_cache {
-                IndexCache::prefilled_with_budget(Arc::clone(&loaded.index), budget)
-            } else {
-                IndexCache::with_budget(budget)
-            })
-        };
-        (0..settings.nodes).map(cache).collect()
+        (0..settings.nodes)
+            .map(|_| cache_of_node(settings, loaded))
+            .collect()
     }
 
     /// Begins them.

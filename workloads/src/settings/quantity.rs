@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A whole number that may carry a unit: `10M`, `1.5k`, `4Ki`, `1_000_000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(
@@ -184,7 +186,8 @@ impl fmt::Display for Time {
 }
 
 /// A length of time above 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PositiveTime(Time);
 
 /// Why a text is no time above 0.
@@ -211,6 +214,20 @@ impl PositiveTime {
     /// The time.
     pub const fn get(self) -> Time {
         self.0
+    }
+}
+
+impl TryFrom<String> for PositiveTime {
+    type Error = PositiveTimeError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<PositiveTime> for String {
+    fn from(time: PositiveTime) -> Self {
+        time.to_string()
     }
 }
 

@@ -165,6 +165,7 @@ impl Record {
             verified: found.verified,
             fairness: found.fairness.clone(),
             order: found.order.clone(),
+            partial: None,
         })
     }
 }

@@ -32,17 +32,22 @@ impl Memory for BTreeMap<NodeId, &[u64]> {
         let memory = self.get(&addr.node()).copied().unwrap_or_default();
         let from = addr.offset() as usize / 8;
         let Some(place) = memory.get(from..from + words.len()) else {
-            let kind = dmtree_cluster::ErrorKind::OutOfBounds {
-                what: "verification",
-                addr,
-                len: size_of_val(words) as u64,
-                limit: memory.len() as u64 * 8,
-            };
-            return Err(dmtree_cluster::Error::from(kind).into());
+            return beyond(addr, words, memory.len());
         };
         words.copy_from_slice(place);
         Ok(())
     }
+}
+
+/// The tree leads beyond a memory of `limit` words.
+pub(crate) fn beyond(addr: GlobalAddr, words: &[u64], limit: usize) -> dmtree_index::Result<()> {
+    let kind = dmtree_cluster::ErrorKind::OutOfBounds {
+        what: "verification",
+        addr,
+        len: size_of_val(words) as u64,
+        limit: limit as u64 * 8,
+    };
+    Err(dmtree_cluster::Error::from(kind).into())
 }
 
 /// What is verified.
@@ -167,6 +172,23 @@ pub fn verify_run(
         pages: shape.pages.iter().sum(),
         cached,
     })
+}
+
+/// Verifies the copies in the index cache of `node` alone, as [`verify_run`] does; how many there are.
+///
+/// # Errors
+/// The first violation.
+pub fn verify_cache(
+    meta: &TreeMeta,
+    cache: &IndexCache,
+    node: usize,
+    memory: &mut impl Memory,
+) -> Result<u64, Violation> {
+    let survey = Survey::of(meta, |addr, words| memory.read(addr, words), |_| {});
+    let survey = survey.map_err(Violation::Unreadable)??;
+    let checked = survey.check_cache(meta, cache, |addr, words| memory.read(addr, words));
+    let checked = checked.map_err(Violation::Unreadable)?;
+    checked.map_err(|defect| Violation::Cache { node, defect })
 }
 
 /// Goes over leaves and expectations side by side, both in the order of keys.

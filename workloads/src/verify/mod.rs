@@ -13,6 +13,7 @@ pub mod check;
 pub mod expected;
 pub mod history;
 
-pub use check::{Memory, Subject, Verified, Violation, verify_run};
+pub(crate) use check::beyond;
+pub use check::{Memory, Subject, Verified, Violation, verify_cache, verify_run};
 pub use expected::{Expectation, Expected};
 pub use history::{History, Register, Write};
