@@ -81,7 +81,7 @@ fn unknown_names_are_told_what_exists() {
         &["--set", "\"wire\"", "wire_ns", "qp_miss_charge"],
     );
     refused(&["bench", "--set", "wire_ns"], &["--set", "wire_ns=500"]);
-    for figure in ["7", "13", "sensitive", ""] {
+    for figure in ["6", "13", "sensitive", ""] {
         refused(&["figure", figure], &[figure, "12", "sensitivity"]);
     }
 }

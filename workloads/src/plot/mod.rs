@@ -44,7 +44,7 @@ const ASIDE: f64 = 9.0;
 /// Draws `rows` (the runs of one data path) as an SVG document.
 ///
 /// # Errors
-/// [`Failure::Work`] when drawing fails, which it does not: it goes to memory.
+/// [`crate::Failure::Work`] when drawing fails, which it does not: it goes to memory.
 pub fn tail_latency_svg(rows: &[RunRow], caption: &Caption) -> Result<String> {
     let figure = Figure::of(rows);
     document(figure.size(), |canvas| figure.draw(canvas, caption))
