@@ -14,6 +14,14 @@ pub enum ErrorKind {
         /// What was seen of it last.
         why: String,
     },
+    /// The peer is of another version, configuration or run, or is not who it was taken for.
+    #[error("{node} does not fit: {why}")]
+    PeerDiffers {
+        /// The peer.
+        node: NodeId,
+        /// What differs, with both values.
+        why: String,
+    },
     /// The access ends beyond the memory that the node serves.
     #[error("{what} of {len} bytes at {addr} is outside of that node's memory of {limit} bytes")]
     OutOfBounds {

@@ -61,6 +61,11 @@ enum Choice {
         #[command(flatten)]
         common: Common,
     },
+    /// Make a new key for a cluster, in a file that its owner alone may read
+    Key {
+        /// The file, which must not exist yet
+        file: PathBuf,
+    },
     /// Be one node of a cluster over TCP, with all of its roles in this process
     Node {
         #[command(flatten)]
@@ -132,9 +137,12 @@ struct Part {
     /// Which node of the config file's [cluster] this process is
     #[arg(long, value_name = "N")]
     node: u16,
-    /// The number of the run, the same for all nodes: a process of another run is refused
+    /// The number of the run: a process of another run is refused [default: node 0: 1, others: what node 0 is in]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    run: Option<u64>,
+    /// Node 0: stay for so many runs, one after the other, each on fresh memory; 0 for as many as come
     #[arg(long, value_name = "N", default_value_t = 1)]
-    run: u64,
+    runs: u64,
     #[command(flatten)]
     waits: Waits,
     /// Write what was measured to this file instead of tables
@@ -163,6 +171,7 @@ impl Part {
             config: config.path().to_owned(),
             node: self.node,
             run: self.run,
+            runs: self.runs,
             only,
             patience: self.waits.patience,
             peer_limit: self.waits.peer_limit,
@@ -220,13 +229,14 @@ pub fn main() -> ExitCode {
             common,
         } => common.options().and_then(|options| {
             let wanted = LocalWanted {
-                nodes: local,
-                figure,
+                nodes: Some(local),
                 patience: waits.patience,
                 peer_limit: waits.peer_limit,
             };
-            real::local::perform(&wanted, options, common.print_config)
+            let command = real::local::command_of(figure.as_deref())?;
+            real::local::perform(command, &wanted, options, common.print_config)
         }),
+        Choice::Key { file } => real::new_key(&file),
         Choice::Node { part } => part.perform(None),
         Choice::MemoryServer { part } => part.perform(Some(Role::Memory)),
         Choice::ComputeServer { part } => part.perform(Some(Role::Compute)),
@@ -256,6 +266,7 @@ mod tests {
             | Choice::Bench { common }
             | Choice::Cluster { common, .. }
             | Choice::LockBench { common } => common.options,
+            Choice::Key { .. } => Options::default(),
             Choice::Node { part }
             | Choice::MemoryServer { part }
             | Choice::ComputeServer { part } => part.common.options,

@@ -3,13 +3,14 @@
 use crate::command::Command;
 use crate::console::Console;
 use crate::csv_text::csv_text;
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::files::{check_directory, check_file, make_way, write_whole};
 use crate::inserts::inserts_text;
 use crate::jobs::{run_jobs, threads_for};
 use crate::lock_bench::order::order_text;
 use crate::lock_bench::table::fairness_text;
 use crate::plan::{Plan, Results};
+use crate::real::local::{self, LocalWanted};
 use crate::remarks::{ended_early, nothing_measured, short_window};
 use crate::results::{conditions, json_text, notes, write_all};
 use crate::seeds::over_seeds_text;
@@ -25,18 +26,14 @@ use crate::table::{claims_text, runs_text, verified_text};
 /// # Errors
 /// [`crate::Failure::Usage`] before anything is run or written, [`crate::Failure::Work`] afterwards.
 pub fn perform(command: &'static Command, given: Options, only_print: bool) -> Result<()> {
+    if given.fabric.is_some_and(|fabric| fabric != Fabric::Sim) {
+        return local::perform(command, &LocalWanted::default(), given, only_print);
+    }
     let plan = Plan::of(command, given)?;
     if only_print {
         return Console::Stdout.print(&plan.effective_config()?);
     }
     let settings = plan.base();
-    if settings.fabric != Fabric::Sim {
-        return Err(Failure::Usage(format!(
-            "--fabric {}: nodes are processes then: dmtree cluster --local 4 begins them on this machine, dmtree node is \
-             one of them",
-            settings.fabric
-        )));
-    }
     let jobs = plan.jobs();
     let mut resume = Resume::of(settings, &jobs)?;
     let threads = threads_for(&resume.left(&jobs))?;

@@ -313,6 +313,10 @@ fn counts(parts: &[&Settings], what: &str, of: fn(&Settings) -> u16) -> String {
 
 /// What the settings do not say by themselves, a line each.
 pub fn notes(settings: &Settings) -> String {
+    if settings.fabric != Fabric::Sim {
+        // What is assumed of an RNIC is assumed of none.
+        return String::new();
+    }
     let profile = &settings.profile;
     let memory = lock_memory::note(
         settings.asked_lock_memory,

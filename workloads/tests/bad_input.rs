@@ -54,7 +54,14 @@ fn unknown_names_are_told_what_exists() {
         &["bench", "--profile", "cx9"],
         &["--profile", "cx9", "cx3-fdr", "cx5-100g", "cx6-200g"],
     );
-    refused(&["bench", "--fabric", "tcp"], &["--fabric", "tcp", "sim"]);
+    refused(
+        &["bench", "--fabric", "shm"],
+        &["--fabric", "shm", "sim", "tcp"],
+    );
+    refused(
+        &["lock-bench", "--fabric", "tcp"],
+        &["lock-bench", "--fabric", "tcp", "bench", "figure 12"],
+    );
     refused(
         &["bench", "--mix", "remove"],
         &["--mix", "remove", "update, insert and get"],

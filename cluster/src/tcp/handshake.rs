@@ -26,21 +26,24 @@ use crate::region::Sizes;
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// What a connection begins with: a stranger's is cut off at once.
 pub(super) const GREETING: [u8; 8] = *b"dmtree\0\x01";
-/// A message of the handshake is no longer than this.
-const MESSAGE_LIMIT: usize = 4096;
+/// A message of the handshake is no longer than this: a configuration is a few thousand bytes.
+const MESSAGE_LIMIT: usize = 32 << 10;
 
 /// What both ends of a connection have to have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The version of dmtree.
     pub version: String,
-    /// What tells the configuration: a digest of it, or a name.
+    /// The configuration, a setting a line.
     pub config: String,
-    /// What tells the run: of an earlier one nothing may be left.
+    /// What tells the run: of an earlier one nothing may be left. [`Cluster::ANY_EPOCH`] of clients that ask the server.
     pub epoch: u64,
 }
 
 impl Cluster {
+    /// The epoch of clients that take part in whichever run the server is in.
+    pub const ANY_EPOCH: u64 = 0;
+
     /// Of this version.
     pub fn new(config: impl Into<String>, epoch: u64) -> Self {
         Self {
@@ -52,19 +55,34 @@ impl Cluster {
 
     /// What differs, with both values, if anything does.
     fn differs(&self, own: NodeId, other: &Self, of: NodeId) -> Option<String> {
-        let pairs = [
-            ("dmtree", &self.version, &other.version),
-            ("configuration", &self.config, &other.config),
-        ];
-        for (what, ours, theirs) in pairs {
-            if ours != theirs {
-                return Some(format!("{own} has {what} {ours}, {of} has {theirs}"));
-            }
+        if self.version != other.version {
+            let (ours, theirs) = (&self.version, &other.version);
+            return Some(format!("{own} has dmtree {ours}, {of} has {theirs}"));
         }
-        (self.epoch != other.epoch).then(|| {
+        if self.config != other.config {
+            let ours = lines_without(&self.config, &other.config);
+            let theirs = lines_without(&other.config, &self.config);
+            return Some(format!(
+                "{own} is configured with {ours}, {of} with {theirs}"
+            ));
+        }
+        let is_any = self.epoch == Self::ANY_EPOCH || other.epoch == Self::ANY_EPOCH;
+        (self.epoch != other.epoch && !is_any).then(|| {
             let (ours, theirs) = (self.epoch, other.epoch);
             format!("{own} is of run {ours}, {of} of run {theirs}")
         })
+    }
+}
+
+/// The lines of `text` that `other` does not have.
+fn lines_without(text: &str, other: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !other.lines().any(|of| of == *line))
+        .collect();
+    match lines.as_slice() {
+        [] => "nothing else".to_owned(),
+        lines => lines.join(", "),
     }
 }
 
@@ -127,6 +145,9 @@ pub(super) enum Refused {
     /// Both have the key, and do not fit each other.
     #[error("{0}")]
     Differs(String),
+    /// The connection does not last until both know.
+    #[error("{0}")]
+    Connection(String),
     /// Random numbers or cryptography failed on this side.
     #[error("cannot shake hands: {0}")]
     Own(String),
@@ -341,6 +362,10 @@ mod tests {
         assert_eq!(server, Err(Refused::Key));
         for (other, words) in [
             (Cluster::new("c2", 7), ["node 1", "c1", "c2"]),
+            (
+                Cluster::new("keys = 5\nc1", 7),
+                ["configured with keys = 5", "nothing else", "node 0"],
+            ),
             (Cluster::new("c1", 8), ["node 0", "run 7", "run 8"]),
             (
                 Cluster {

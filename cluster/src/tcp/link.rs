@@ -30,6 +30,7 @@ pub(super) struct Link {
     peer: SocketAddr,
     stream: TcpStream,
     sizes: Sizes,
+    epoch: u64,
     frame_limit: usize,
     output: Vec<u8>,
     sent: usize,
@@ -80,10 +81,17 @@ impl Link {
                 Err(error) if left > RETRY && is_worth_waiting(&error) => {
                     std::thread::sleep(RETRY);
                 }
+                Err(error) if is_worth_waiting(&error) => {
+                    return Err(gone(format!("not reached within {limit:?}: {error}")));
+                }
                 Err(error) => return Err(gone(format!("cannot be reached: {error}"))),
             }
         };
-        let sizes = shake(&stream, &config.key, hello, until).map_err(|why| gone(why.to_string()))?;
+        let server =
+            shake(&stream, &config.key, hello, until).map_err(|refused| match refused {
+                Refused::Differs(why) => ErrorKind::PeerDiffers { node, why }.into(),
+                other => gone(other.to_string()),
+            })?;
         stream
             .set_read_timeout(None)
             .and_then(|()| stream.set_nodelay(true))
@@ -93,7 +101,8 @@ impl Link {
             node,
             peer,
             stream: TcpStream::from_std(stream),
-            sizes,
+            sizes: server.sizes(),
+            epoch: server.cluster.epoch,
             frame_limit: config.frame_limit,
             output: Vec::new(),
             sent: 0,
@@ -103,6 +112,11 @@ impl Link {
             quiet_since: Instant::now(),
             lost: None,
         })
+    }
+
+    /// Which run the node is in.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     pub(super) fn stream(&mut self) -> &mut TcpStream {
@@ -271,20 +285,19 @@ fn is_worth_waiting(error: &io::Error) -> bool {
     )
 }
 
-/// The handshake, and how large the node's memories are.
-fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<Sizes, String> {
-    let say = |error: &dyn std::fmt::Display| error.to_string();
+/// The handshake, and who the server is.
+fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<Hello, Refused> {
+    let say = |error: &dyn std::fmt::Display| Refused::Connection(error.to_string());
     let mut input = Vec::new();
-    let mut next = |used: usize| -> Result<Vec<u8>, String> {
+    let mut next = |used: usize| -> Result<Vec<u8>, Refused> {
         input.drain(..used);
         loop {
-            let found = message(&input).map_err(|refused| say(&refused))?;
-            if let Some(found) = found {
+            if let Some(found) = message(&input)? {
                 return Ok(found.to_vec());
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err("its handshake takes too long".to_owned());
+                return Err(say(&"its handshake takes too long"));
             }
             stream
                 .set_read_timeout(Some(left))
@@ -293,7 +306,9 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<S
             // Who is refused at once is not told why: it might be anybody.
             let ended = || {
                 let why = Refused::Key;
-                format!("it ends the handshake: {why}, or it has too many connections")
+                say(&format!(
+                    "it ends the handshake: {why}, or it has too many connections"
+                ))
             };
             match (&mut &*stream).read(&mut bytes) {
                 Ok(0) => return Err(ended()),
@@ -309,12 +324,12 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<S
             .write_all(bytes)
             .map_err(|error| say(&error))
     };
-    let (caller, first) = Caller::new(key, hello).map_err(|refused| say(&refused))?;
+    let (caller, first) = Caller::new(key, hello)?;
     send(&first)?;
     let second = next(0)?;
-    let (server, third, called) = caller.answer(&second).map_err(|refused| say(&refused))?;
+    let (server, third, called) = caller.answer(&second)?;
     send(&third)?;
     let fourth = next(framed_length(&second))?;
-    called.finish(&fourth).map_err(|refused| say(&refused))?;
-    Ok(server.sizes())
+    called.finish(&fourth)?;
+    Ok(server)
 }

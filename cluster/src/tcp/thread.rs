@@ -354,12 +354,7 @@ impl ClientThread {
             };
             let node = NodeId(number as u16);
             let hello = Hello::of(own.node(), node, &config.cluster, Sizes::default());
-            let mut link = Link::connect(
-                node,
-                peer,
-                hello,
-                &config,
-            )?;
+            let mut link = Link::connect(node, peer, hello, &config)?;
             poll.registry()
                 .register(
                     link.stream(),
@@ -427,6 +422,13 @@ impl ClientThread {
         assert!(task.is_none(), "a client has one program");
         *task = Some(Box::pin(program));
         self.reactor.borrow_mut().wake(endpoint.number());
+    }
+
+    /// Which run `node` was in when this was connected to it; none of nodes that serve nothing.
+    pub fn epoch_of(&self, node: NodeId) -> Option<u64> {
+        let reactor = self.reactor.borrow();
+        let link = reactor.links.get(usize::from(node.0))?;
+        link.as_ref().map(Link::epoch)
     }
 
     /// Verbs that its clients have posted.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dmtree_cluster::region::Regions;
-use dmtree_cluster::{Endpoint, GlobalAddr};
+use dmtree_cluster::{Endpoint, GlobalAddr, LINE_BYTES};
 use dmtree_index::{IndexCache, TreeMeta};
 
 use super::conductor::Afterwards;
@@ -32,8 +32,9 @@ impl Afterwards for Check {
     /// The index cache of a node that has the tree not in its own memory.
     async fn own<E: Endpoint>(&self, ep: &E) -> Result<u64, String> {
         let mut words = vec![0; (self.server_bytes / 8) as usize];
-        let mut from = GlobalAddr::new(SERVER, 0);
-        for part in words.chunks_mut(PART_WORDS) {
+        // Nothing lies at the very beginning, which is the null address.
+        let mut from = GlobalAddr::new(SERVER, LINE_BYTES as u64);
+        for part in words[LINE_BYTES / 8..].chunks_mut(PART_WORDS) {
             ep.read_words(from, part)
                 .await
                 .map_err(|error| error.to_string())?;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::tcp::{Abort, ClientThread, ThreadConfig};
-use dmtree_cluster::{ClientId, Endpoint, Error, ErrorKind, NodeId};
+use dmtree_cluster::{ClientId, Endpoint, Error, ErrorKind, NodeId, WaitBounds};
 
-use super::control::{Control, Signals, Stop};
+use super::control::{Control, Go, Seen, Signals, Stop};
 use super::crew::Crew;
 use super::report::NodeReport;
 use super::told::Told;
@@ -34,6 +34,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Limits {
     /// For all nodes to come.
     pub(crate) patience: Duration,
+    /// Whether node 0 waits for the first of the others for ever.
+    pub(crate) is_host: bool,
     /// For a sign of life of one that has come.
     pub(crate) peer: Duration,
 }
@@ -81,42 +83,54 @@ pub(crate) struct Played {
     pub(crate) is_delivered: bool,
 }
 
-/// Goes through the run with `crew`.
+/// A connection to node 0 alone, for [`conduct`]: `config` is that of clients.
+///
+/// # Errors
+/// Naming node 0.
+pub(crate) fn connect(
+    config: &ThreadConfig,
+    regions: &Arc<Regions>,
+) -> dmtree_cluster::Result<ClientThread> {
+    let mut config = config.clone();
+    for (node, peer) in config.peers.iter_mut().enumerate() {
+        *peer = peer.filter(|_| node == usize::from(SERVER.0));
+    }
+    // What is waited for there takes as long as it takes; who is gone is noticed otherwise.
+    config.waits = WaitBounds {
+        report_ns: u64::MAX,
+        limit_ns: u64::MAX,
+    };
+    // It brings the run to its end itself when somebody wants that.
+    ClientThread::connect(config, Arc::clone(regions))
+        .map(|thread| thread.with_abort(Abort::default()))
+}
+
+/// What is needed to go through a run.
+#[derive(Clone)]
+pub(crate) struct Cast {
+    /// How many nodes there are.
+    pub(crate) nodes: usize,
+    pub(crate) regions: Arc<Regions>,
+    pub(crate) control: Control,
+    pub(crate) crew: Arc<Crew>,
+    pub(crate) limits: Limits,
+    pub(crate) told: Told,
+}
+
+/// Goes through the run, by a connection that [`connect`] has made.
 ///
 /// # Errors
 /// In words, before anything could be measured.
 pub(crate) fn conduct(
-    config: ThreadConfig,
-    regions: &Arc<Regions>,
-    control: Control,
-    crew: Arc<Crew>,
-    limits: Limits,
-    told: &Told,
+    mut thread: ClientThread,
+    cast: Cast,
     afterwards: impl Afterwards + 'static,
 ) -> Result<Played, String> {
-    let mut config = config;
-    let nodes = config.peers.len();
-    config.answer_limit = limits.peer;
-    config.abort = told.connecting();
-    let thread = ClientThread::connect(config, Arc::clone(regions));
-    // It brings the run to its end itself when somebody wants that.
-    let thread = thread.map(|thread| thread.with_abort(Abort::default()));
-    let mut thread = match thread {
-        Ok(thread) => thread,
-        Err(error) => {
-            crew.dismiss();
-            return Err(error.to_string());
-        }
-    };
+    let crew = Arc::clone(&cast.crew);
     let state = Rc::new(State {
-        signals: Cell::new(Signals {
-            go: false,
-            stop: None,
-            quiet: false,
-            end: false,
-        }),
+        signals: Cell::default(),
         lost: RefCell::new(None),
-        gone: RefCell::new(vec![false; nodes]),
+        gone: RefCell::new(vec![false; cast.nodes]),
         is_over: Cell::new(false),
     });
     // No client of the workload has these numbers.
@@ -124,20 +138,14 @@ pub(crate) fn conduct(
     let course = thread.endpoint(ClientId(u32::MAX - 1));
     let beating = Pulse {
         ep: pulse.clone(),
-        control,
-        crew: Arc::clone(&crew),
-        limits,
-        told: told.clone(),
+        cast: cast.clone(),
         state: Rc::clone(&state),
     };
     thread.spawn(&pulse, beating.run());
     let played = Rc::new(RefCell::new(None));
     let program = Course {
         ep: course.clone(),
-        regions: Arc::clone(regions),
-        control,
-        crew: Arc::clone(&crew),
-        limits,
+        cast,
         afterwards,
         state: Rc::clone(&state),
     };
@@ -159,10 +167,7 @@ pub(crate) fn conduct(
 /// Tells that the node is there, and hears what all are to do.
 struct Pulse<E> {
     ep: E,
-    control: Control,
-    crew: Arc<Crew>,
-    limits: Limits,
-    told: Told,
+    cast: Cast,
     state: Rc<State>,
 }
 
@@ -183,16 +188,16 @@ impl<E: Endpoint> Pulse<E> {
             beat += 1;
             if let Err(error) = self.once(beat, &mut seen, &mut last_look).await {
                 // Their waits would never end: who was to answer them is gone.
-                self.crew.abort(error.clone());
+                self.cast.crew.abort(error.clone());
                 *self.state.lost.borrow_mut() = Some(error);
                 return;
             }
             if let Some(stop) = self.state.stop() {
-                self.crew.stop();
+                self.cast.crew.stop();
                 let since = *stopped_at.get_or_insert_with(Instant::now);
                 if since.elapsed() > GRACE {
                     let why = stop.to_string();
-                    self.crew.abort(ErrorKind::Aborted { why }.into());
+                    self.cast.crew.abort(ErrorKind::Aborted { why }.into());
                 }
             }
             self.ep.sleep(BEAT.as_nanos() as u64).await;
@@ -206,18 +211,25 @@ impl<E: Endpoint> Pulse<E> {
         last_look: &mut Instant,
     ) -> Result<(), Error> {
         let own = self.ep.node();
-        if self.told.is_told() && self.state.stop().is_none() {
-            self.control.stop(&self.ep, Stop::Told(own)).await?;
+        if self.cast.told.is_told() && self.state.stop().is_none() {
+            self.cast.control.stop(&self.ep, Stop::Told(own)).await?;
         }
-        let signals = self.control.beat(&self.ep, beat).await?;
+        let signals = self.cast.control.beat(&self.ep, beat).await?;
         self.state.signals.set(signals);
         if own != SERVER {
             return Ok(());
         }
         // Who has been asleep itself cannot tell how long the others have been quiet.
-        let was_asleep = last_look.elapsed() > self.limits.peer / 2;
+        let was_asleep = last_look.elapsed() > self.cast.limits.peer / 2;
         *last_look = Instant::now();
-        for (number, now) in self.control.see(&self.ep).await?.into_iter().enumerate() {
+        for (number, now) in self
+            .cast
+            .control
+            .see(&self.ep)
+            .await?
+            .into_iter()
+            .enumerate()
+        {
             let fresh = LastSeen {
                 beat: now.beat,
                 at: Instant::now(),
@@ -226,12 +238,16 @@ impl<E: Endpoint> Pulse<E> {
                 // It has not come yet.
                 None if now.beat == 0 => {}
                 Some(last) if last.beat == now.beat && !was_asleep => {
-                    let is_gone = last.at.elapsed() > self.limits.peer && !now.heard;
+                    let is_gone = last.at.elapsed() > self.cast.limits.peer && !now.heard;
                     if is_gone && !self.state.gone.borrow()[number] {
-                        self.state.gone.borrow_mut()[number] = true;
                         let gone = NodeId(number as u16);
-                        tracing::warn!(node = %gone, limit = ?self.limits.peer, "nothing is heard of a node any more");
-                        self.control.stop(&self.ep, Stop::Gone(gone)).await?;
+                        tracing::warn!(node = %gone, limit = ?self.cast.limits.peer, "nothing is heard of a node any more");
+                        self.cast.control.stop(&self.ep, Stop::Gone(gone)).await?;
+                        // The word may have said another reason before; the next look tells.
+                        let mut signals = self.state.signals.get();
+                        signals.stop.get_or_insert(Stop::Gone(gone));
+                        self.state.signals.set(signals);
+                        self.state.gone.borrow_mut()[number] = true;
                     }
                 }
                 last => *last = Some(fresh),
@@ -244,10 +260,7 @@ impl<E: Endpoint> Pulse<E> {
 /// Goes through the run.
 struct Course<E, A> {
     ep: E,
-    regions: Arc<Regions>,
-    control: Control,
-    crew: Arc<Crew>,
-    limits: Limits,
+    cast: Cast,
     afterwards: A,
     state: Rc<State>,
 }
@@ -266,26 +279,26 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
         if let Err(why) = self.gather().await {
             // The others are not to wait for this one.
             let stop = Stop::Failed(self.ep.node());
-            drop(self.control.stop(&self.ep, stop).await);
-            self.farewell().await;
+            drop(self.cast.control.stop(&self.ep, stop).await);
+            if self.is_first() {
+                self.farewell().await;
+            } else {
+                self.cast.control.heard(&self.ep).await;
+            }
             return Err(why);
         }
-        self.crew.begin(&self.ep);
-        while !self.crew.are_done() {
-            if self.crew.has_failed() && self.state.stop().is_none() {
+        tracing::info!(node = %self.ep.node(), "all nodes are ready, and their clients begin");
+        self.cast.crew.begin(&self.ep);
+        while !self.cast.crew.are_done() {
+            if self.cast.crew.has_failed() && self.state.stop().is_none() {
                 let stop = Stop::Failed(self.ep.node());
                 // Where this fails the pulse notices as well.
-                drop(self.control.stop(&self.ep, stop).await);
+                drop(self.cast.control.stop(&self.ep, stop).await);
             }
             self.look().await;
         }
-        let mut report = self.crew.take_report();
-        // What ended it comes before what came of that.
-        match self.state.stop() {
-            Some(Stop::Failed(node)) if node == self.ep.node() => {}
-            Some(stop) => report.failure = Some(stop.to_string()),
-            None => {}
-        }
+        let mut report = self.cast.crew.take_report();
+        self.tell_why(&mut report);
         if let Some(lost) = &*self.state.lost.borrow() {
             report.failure = Some(lost.to_string());
         }
@@ -299,7 +312,11 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
         }
         let sent = async {
             let bytes = report.to_bytes()?;
-            self.control.send(&self.ep, &bytes).await.map_err(say)?;
+            self.cast
+                .control
+                .send(&self.ep, &bytes)
+                .await
+                .map_err(say)?;
             self.finish().await
         };
         let is_delivered = match sent.await {
@@ -318,35 +335,46 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
     /// Until all nodes are ready.
     async fn gather(&self) -> Result<(), String> {
         let say = |error: Error| error.to_string();
-        while !self.crew.is_connected() {
-            if let Some(why) = self.crew.failure().or_else(|| self.state.broken()) {
+        self.wait_for(Go::Connect, |seen| seen.beat > 0).await?;
+        self.cast.crew.connect();
+        while !self.cast.crew.is_connected() {
+            if let Some(why) = self.cast.crew.failure().or_else(|| self.state.broken()) {
                 return Err(why);
             }
             self.look().await;
         }
-        self.control.ready(&self.ep).await.map_err(say)?;
-        let until = Instant::now() + self.limits.patience;
-        while !self.state.signals.get().go {
+        self.cast.control.ready(&self.ep).await.map_err(say)?;
+        self.wait_for(Go::Begin, |seen| seen.ready).await
+    }
+
+    /// Until all may do `what`: node 0 says so when it sees all others to be `so`.
+    async fn wait_for(&self, what: Go, so: impl Fn(&Seen) -> bool) -> Result<(), String> {
+        let say = |error: Error| error.to_string();
+        let limits = self.cast.limits;
+        let mut since = Instant::now();
+        while self.state.signals.get().go < what {
             if let Some(why) = self.state.broken() {
                 return Err(why);
             }
             if self.is_first() {
-                let seen = self.control.see(&self.ep).await.map_err(say)?;
+                let seen = self.cast.control.see(&self.ep).await.map_err(say)?;
                 let missing: Vec<NodeId> = (0..seen.len())
-                    .filter(|node| !seen[*node].ready)
+                    .filter(|node| !so(&seen[*node]))
                     .map(|node| NodeId(node as u16))
                     .collect();
                 let Some(first) = missing.first() else {
-                    self.control.go(&self.ep).await.map_err(say)?;
-                    return Ok(());
+                    return self.cast.control.go(&self.ep, what).await.map_err(say);
                 };
-                if Instant::now() > until {
+                if limits.is_host && missing.len() == seen.len() - 1 {
+                    since = Instant::now();
+                }
+                if since.elapsed() > limits.patience {
                     let stop = Stop::Missing(*first);
-                    self.control.stop(&self.ep, stop).await.map_err(say)?;
+                    self.cast.control.stop(&self.ep, stop).await.map_err(say)?;
                     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
                     return Err(format!(
                         "after {:?} these nodes are missing: {}; start them, or wait longer with --patience",
-                        self.limits.patience,
+                        limits.patience,
                         names.join(", ")
                     ));
                 }
@@ -356,14 +384,22 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
         Ok(())
     }
 
+    /// What ended the run comes before what came of that; of a failure the words of the one who failed are best.
+    fn tell_why(&self, report: &mut NodeReport) {
+        match self.state.stop() {
+            Some(Stop::Failed(_)) if report.failure.is_some() => {}
+            Some(stop) => report.failure = Some(stop.to_string()),
+            None => {}
+        }
+    }
+
     /// On node 0: what all have measured, and whether what they left is right.
     async fn collect(&self, mut report: NodeReport) -> NodeReport {
         for (node, bytes) in self.messages().await {
             match bytes.and_then(|bytes| NodeReport::from_bytes(&bytes)) {
-                Ok(other) => {
-                    // The one that failed tells what of: better than that it has.
+                Ok(mut other) => {
                     if self.state.stop() == Some(Stop::Failed(node)) {
-                        report.failure = None;
+                        report.failure = other.failure.take();
                     }
                     report.merge(other);
                 }
@@ -372,10 +408,11 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
                 }
             }
         }
+        self.tell_why(&mut report);
         if !self.afterwards.is_wanted() || report.failure.is_some() {
             return report;
         }
-        if let Err(error) = self.control.quiet(&self.ep).await {
+        if let Err(error) = self.cast.control.quiet(&self.ep).await {
             report.failure = Some(error.to_string());
             return report;
         }
@@ -408,7 +445,11 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
         let mut come = Vec::new();
         while !waiting.is_empty() {
             waiting.retain_mut(|(node, message)| {
-                if self.control.receive(&self.regions, *node, message) {
+                if self
+                    .cast
+                    .control
+                    .receive(&self.cast.regions, *node, message)
+                {
                     come.push((*node, Ok(std::mem::take(message))));
                     return false;
                 }
@@ -438,7 +479,7 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
         loop {
             let signals = self.state.signals.get();
             if signals.end {
-                self.control.heard(&self.ep).await;
+                self.cast.control.heard(&self.ep).await;
                 return Ok(());
             }
             if let Some(lost) = &*self.state.lost.borrow() {
@@ -448,7 +489,7 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
                 has_looked = true;
                 let verdict = self.afterwards.own(&self.ep).await;
                 let bytes = serde_json::to_vec(&verdict).map_err(|error| error.to_string())?;
-                let sent = self.control.send(&self.ep, &bytes).await;
+                let sent = self.cast.control.send(&self.ep, &bytes).await;
                 sent.map_err(|error| error.to_string())?;
             }
             self.look().await;
@@ -457,16 +498,16 @@ impl<E: Endpoint, A: Afterwards> Course<E, A> {
 
     /// Lets the others end, and waits until they ask for nothing more.
     async fn farewell(&self) {
-        if !self.is_first() || self.control.end(&self.ep).await.is_err() {
+        if self.cast.control.end(&self.ep).await.is_err() {
             return;
         }
         let until = Instant::now() + FAREWELL;
         while Instant::now() < until {
-            let Ok(seen) = self.control.see(&self.ep).await else {
+            let Ok(seen) = self.cast.control.see(&self.ep).await else {
                 return;
             };
             let gone = self.state.gone.borrow().clone();
-            let waits = |(node, seen): (usize, &super::control::Seen)| {
+            let waits = |(node, seen): (usize, &Seen)| {
                 node != 0 && seen.beat > 0 && !seen.heard && !gone[node]
             };
             if !seen.iter().enumerate().any(waits) {

@@ -3,12 +3,12 @@
 //!
 //! | line | words | who writes | what |
 //! |---|---|---|---|
-//! | shared | `go` | node 0 | 1 when all are ready |
+//! | shared | `go` | node 0 | 1 when all serve their memory, and clients connect; 2 when all have, and clients begin |
 //! | | `stop` | whoever is first (CAS) | why the run ends before its time; see [`Stop`] |
 //! | | `quiet` | node 0 | 1 when no client of any node does anything any more, and all is verified from then on |
 //! | | `end` | node 0 | 1 when it has everything: servers may end |
 //! | one a node | `ready` | that node | 1 when its clients are connected |
-//! | | `beat` | that node | changes as long as it is there |
+//! | | `beat` | that node | changes as long as it is there; not 0 as soon as it serves its memory |
 //! | | `heard` | that node | 1 when it has seen `end`, and asks for nothing more |
 //! | ticks | one | verifying clients (FAA) | a clock that all nodes share |
 //!
@@ -20,7 +20,8 @@ use std::sync::atomic::Ordering;
 
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::{
-    Chain, Endpoint, Error, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, PollBackoff, WaitFor,
+    Chain, Endpoint, Error, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, PollBackoff,
+    WaitFor,
 };
 
 use crate::run::SERVER;
@@ -96,11 +97,23 @@ impl std::fmt::Display for Stop {
     }
 }
 
+/// What all may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Go {
+    /// Nothing yet.
+    #[default]
+    Wait,
+    /// All serve their memory: clients connect.
+    Connect,
+    /// All clients are connected: they begin.
+    Begin,
+}
+
 /// What the shared words say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
-    /// Whether all may begin.
-    pub go: bool,
+    /// What all may do.
+    pub go: Go,
     /// Why all are to stop, if they are.
     pub stop: Option<Stop>,
     /// Whether nobody does anything any more.
@@ -178,7 +191,11 @@ impl Control {
         let mut words = [0; SHARED_WORDS];
         ep.read_words(self.shared, &mut words).await?;
         Ok(Signals {
-            go: words[GO as usize] != 0,
+            go: match words[GO as usize] {
+                0 => Go::Wait,
+                1 => Go::Connect,
+                _ => Go::Begin,
+            },
             stop: Stop::of_word(words[STOP as usize]),
             quiet: words[QUIET as usize] != 0,
             end: words[END as usize] != 0,
@@ -209,12 +226,12 @@ impl Control {
         Ok(seen.collect())
     }
 
-    /// On node 0: lets all begin.
+    /// On node 0: lets all do `what`.
     ///
     /// # Errors
     /// As above.
-    pub async fn go(&self, ep: &impl Endpoint) -> Result<()> {
-        ep.write_words(self.shared.word(GO), &[1]).await
+    pub async fn go(&self, ep: &impl Endpoint, what: Go) -> Result<()> {
+        ep.write_words(self.shared.word(GO), &[what as u64]).await
     }
 
     /// On node 0: tells that nobody does anything any more.

@@ -14,6 +14,15 @@ use crate::run::nanos;
 /// Between the signal to begin and the first client: all threads have heard of it by then.
 const AHEAD: Duration = Duration::from_millis(20);
 
+/// What a thread is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// To connect.
+    Connect,
+    /// To begin.
+    Begin(Schedule),
+}
+
 /// How long clients work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
@@ -28,7 +37,7 @@ pub(crate) struct Crew {
     origin: Instant,
     times: Times,
     threads: usize,
-    begin: Mutex<Vec<mpsc::Sender<Schedule>>>,
+    orders: Mutex<Vec<mpsc::Sender<Order>>>,
     connected: AtomicUsize,
     done: AtomicUsize,
     /// When the measured window begins, and the clients were told to stop; 0 as long as that is not known.
@@ -40,18 +49,18 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// One whose threads hear of the beginning by the receivers.
+    /// One whose threads hear what to do by the receivers.
     pub(crate) fn new(
         origin: Instant,
         times: Times,
         threads: usize,
-    ) -> (Self, Vec<mpsc::Receiver<Schedule>>) {
-        let (begin, receivers) = (0..threads).map(|_| mpsc::channel()).unzip();
+    ) -> (Self, Vec<mpsc::Receiver<Order>>) {
+        let (orders, receivers) = (0..threads).map(|_| mpsc::channel()).unzip();
         let crew = Self {
             origin,
             times,
             threads,
-            begin: Mutex::new(begin),
+            orders: Mutex::new(orders),
             connected: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             window_start_ns: AtomicU64::new(0),
@@ -75,6 +84,10 @@ impl Crew {
 
     /// Of a thread: it has ended.
     pub(crate) fn has_done(&self, report: NodeReport) {
+        if report.failure.is_some() {
+            // Nobody goes on as if nothing had happened.
+            self.stop();
+        }
         self.report().merge(report);
         // Who sees it sees the report.
         self.done.fetch_add(1, Ordering::AcqRel);
@@ -115,17 +128,26 @@ impl Crew {
         );
         self.window_start_ns
             .store(schedule.window_start_ns, Ordering::Release);
-        for thread in self.senders().drain(..) {
+        self.order(Order::Begin(schedule));
+    }
+
+    /// Lets its threads connect.
+    pub(crate) fn connect(&self) {
+        self.order(Order::Connect);
+    }
+
+    fn order(&self, order: Order) {
+        for thread in self.senders().iter() {
             // One that has ended has told why.
-            let _ = thread.send(schedule);
+            let _ = thread.send(order);
         }
     }
 
-    fn senders(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Schedule>>> {
-        self.begin.lock().unwrap_or_else(PoisonError::into_inner)
+    fn senders(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Order>>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets threads that still wait for the beginning end.
+    /// Lets threads that still wait for an order end.
     pub(crate) fn dismiss(&self) {
         self.senders().clear();
     }

@@ -29,39 +29,57 @@ const GRACE: Duration = Duration::from_secs(15);
 /// Between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The command whose runs are made: that of a figure, or `bench`.
-fn command_of(name: Option<&str>) -> Result<&'static Command> {
-    match name {
+/// The command whose runs `dmtree cluster` makes: that of the figure `name`, or `bench`.
+///
+/// # Errors
+/// [`Failure::Usage`] when there is no such figure.
+pub fn command_of(name: Option<&str>) -> Result<&'static Command> {
+    match name.map(figure).transpose()? {
         None => Ok(&BENCH),
-        Some(name) => match figure(name)? {
-            Figure::Sweep(command) if command.name == figure12::COMMAND.name => Ok(command),
-            _ => Err(Failure::Usage(format!(
-                "--figure {name}: figure 12 can be run over TCP; figure {name} simulates it"
-            ))),
-        },
+        Some(Figure::Sweep(command)) => Ok(command),
+        Some(Figure::All | Figure::Sensitivity) => Err(Failure::Usage(format!(
+            "--figure {}: {ONLY_12}",
+            name.unwrap_or_default()
+        ))),
     }
 }
 
+const ONLY_12: &str =
+    "figure 12 can be run by processes over TCP; the others are simulated, by dmtree figure";
+
+/// Processes where nothing is said: as many as a small machine has cores.
+const USUAL_NODES: u16 = 2;
+
 /// What `dmtree cluster --local` is told beside the options of the runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LocalWanted {
-    /// How many nodes.
-    pub nodes: u16,
-    /// The figure whose runs are made, if it is one.
-    pub figure: Option<String>,
+    /// How many nodes; as the options say otherwise.
+    pub nodes: Option<u16>,
     /// How long nodes wait for each other to come.
     pub patience: Option<PositiveTime>,
     /// How long they wait for a sign of life.
     pub peer_limit: Option<PositiveTime>,
 }
 
-/// Runs what `given` asks for with processes of this machine.
+/// Makes the runs of `command` that `given` asks for, with processes of this machine.
 ///
 /// # Errors
 /// [`Failure::Usage`] before anything has begun, [`Failure::Work`] when a node fails.
-pub fn perform(wanted: &LocalWanted, given: Options, only_print: bool) -> Result<()> {
-    let command = command_of(wanted.figure.as_deref())?;
-    let options = real_options(given, wanted.nodes)?;
+pub fn perform(
+    command: &'static Command,
+    wanted: &LocalWanted,
+    given: Options,
+    only_print: bool,
+) -> Result<()> {
+    if ![BENCH.name, figure12::COMMAND.name].contains(&command.name) {
+        return Err(Failure::Usage(format!(
+            "{} with --fabric tcp: bench and {ONLY_12}",
+            command.name
+        )));
+    }
+    let asked = given.nodes.map(|nodes| nodes.get() as u16);
+    let nodes = wanted.nodes.or(asked).unwrap_or(USUAL_NODES);
+    let options = real_options(given, nodes)?;
     let plan = Plan::with_defaults(command, options, defaults())?;
     if only_print {
         return Console::Stdout.print(&plan.effective_config()?);
@@ -147,7 +165,7 @@ fn write_config(job: &Job<'_>, wanted: &LocalWanted, directory: &Path) -> Result
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Work(format!("cannot write the nodes' config file: {error}"))
     };
-    let nodes = addresses(wanted.nodes)?.into_iter().enumerate();
+    let nodes = addresses(job.settings.nodes)?.into_iter().enumerate();
     let nodes = Nodes {
         key: KEY.into(),
         patience: wanted.patience,
@@ -186,7 +204,7 @@ fn run(
     let own = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut processes = Processes(Vec::new());
     let found = |node: u16| directory.join(format!("found-{number}-{node}"));
-    for node in 0..wanted.nodes {
+    for node in 0..job.settings.nodes {
         let mut program = Program::new(&own);
         program.arg("node").arg("--config").arg(&config);
         program.args(["--node", &node.to_string(), "--run", &number.to_string()]);
@@ -200,7 +218,7 @@ fn run(
     }
     let ended = processes.wait(told);
     let mut report: Option<NodeReport> = None;
-    for node in 0..wanted.nodes {
+    for node in 0..job.settings.nodes {
         // Node 0 tells for all; where it could not, each one tells for itself.
         let path = found(node);
         if path.exists() {
@@ -241,6 +259,9 @@ fn flags(job: &Job<'_>) -> Vec<String> {
     }
     flags.extend(["--seed".to_owned(), spec.seed.to_string()]);
     flags.extend(["--seeds".to_owned(), "1".to_owned()]);
+    if job.settings.verify {
+        flags.extend(["--verify".to_owned(), "on".to_owned()]);
+    }
     flags
 }
 

@@ -24,3 +24,20 @@ pub mod node;
 pub mod nodes;
 pub mod report;
 pub(crate) mod told;
+
+use std::path::Path;
+
+use dmtree_cluster::tcp::Key;
+
+use crate::error::{Failure, Result};
+
+/// Makes a new key in a new file.
+///
+/// # Errors
+/// [`Failure::Usage`] when the file cannot be made, also when there is one already.
+pub fn new_key(file: &Path) -> Result<()> {
+    let key =
+        Key::generate().map_err(|error| Failure::Work(format!("no random numbers: {error}")))?;
+    key.write_new(file)
+        .map_err(|error| Failure::Usage(error.to_string()))
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use dmtree_cluster::NodeId;
 use dmtree_cluster::tcp::{Cluster, Key};
-use sha2::{Digest, Sha256};
 
 use super::conductor::Limits;
 use super::nodes::{Nodes, Role};
@@ -17,11 +16,11 @@ use crate::error::{Failure, Result};
 use crate::files::write_whole;
 use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
-use crate::run::{Partial, Place, RunOutcome, RunPlan, RunSpec, runs_of};
+use crate::run::{Partial, Place, RunOutcome, RunPlan, RunSpec, SERVER, runs_of};
 use crate::settings::choice::Fabric;
 use crate::settings::quantity::{PositiveTime, Time};
 use crate::settings::value::Bounded;
-use crate::settings::{Options, Settings, read_config};
+use crate::settings::{Options, Settings, config_text, read_config};
 
 /// Long enough to begin a few processes by hand.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,8 +34,11 @@ pub struct NodeWanted {
     pub config: PathBuf,
     /// Which of them this process is.
     pub node: u16,
-    /// The number of the run: processes with another one are of another run, and refused.
-    pub run: u64,
+    /// The number of the run, of node 0 that of the first: processes with another one are of another run, and refused.
+    /// None of nodes that take part in whichever node 0 is in.
+    pub run: Option<u64>,
+    /// How many runs, one after the other; 0 for as many as come until it is told to end.
+    pub runs: u64,
     /// The only role that it is to have; whatever the file says where none is given.
     pub only: Option<Role>,
     /// How long to wait for the others to come, if not as the file says.
@@ -127,18 +129,14 @@ fn plan_of_one(command: &'static Command, options: Options) -> Result<(Plan, Run
     Ok((plan, spec))
 }
 
-/// What all processes have to have in common: the nodes, and every option that can change a result.
-fn digest(nodes: &Nodes, settings: &Settings) -> Result<String> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::Work(format!("cannot write the settings as JSON: {error}"))
-    };
-    let options = serde_json::to_string(&settings.options).map_err(|error| failed(&error))?;
-    let nodes = serde_json::to_string(&nodes.nodes).map_err(|error| failed(&error))?;
-    let digest = Sha256::digest(format!("{options}\n{nodes}"));
-    Ok(digest[..6]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+/// What all processes have to have in common, a setting a line: every option that can change a result, and the nodes.
+fn in_common(nodes: &Nodes, settings: &Settings) -> Result<String> {
+    let mut text = config_text(&settings.options)?;
+    text += &format!("verify = {}\n", settings.verify);
+    for (number, node) in nodes.nodes.iter().enumerate() {
+        text += &format!("node {number} = {} as {:?}\n", node.address, node.roles);
+    }
+    Ok(text)
 }
 
 /// Takes part in a run as one node; `given` are the flags, which win over the file.
@@ -157,7 +155,10 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
     let settings = plan.base();
     let key =
         Key::read(&nodes.key).map_err(|error| Failure::Usage(format!("[cluster] key: {error}")))?;
-    let is_first = node == crate::run::SERVER;
+    let is_first = node == SERVER;
+    if wanted.runs != 1 {
+        check_several(wanted, settings, node)?;
+    }
     if is_first && wanted.outcome.is_none() {
         check_outputs(settings, BENCH.file_name)?;
     }
@@ -165,15 +166,73 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
     if wanted.is_tied {
         told.or_by_the_end_of_stdin()?;
     }
-    let place = Place {
-        nodes: &nodes,
-        node,
-        key,
-        cluster: Cluster::new(digest(&nodes, settings)?, wanted.run),
-        limits: limits(&nodes, wanted),
-        told,
+    let mut epoch = match (wanted.run, is_first) {
+        (Some(run), _) => run,
+        (None, true) => 1,
+        (None, false) => Cluster::ANY_EPOCH,
     };
-    let played = RunPlan::new(settings, &spec)?.execute_on_node(&place)?;
+    let config = in_common(&nodes, settings)?;
+    let mut done = 0;
+    loop {
+        let place = Place {
+            nodes: &nodes,
+            node,
+            key: key.clone(),
+            cluster: Cluster::new(config.clone(), epoch),
+            limits: limits(&nodes, wanted),
+            told: told.clone(),
+        };
+        let ended = one_run(wanted, &plan, &spec, &place);
+        done += 1;
+        if done == wanted.runs || told.is_told() {
+            return ended;
+        }
+        if let Err(failure) = ended {
+            // It is there for the next run, whatever became of this one.
+            Console::Stderr.print(&format!("error: {failure}\n"))?;
+        }
+        epoch += u64::from(epoch != Cluster::ANY_EPOCH);
+    }
+}
+
+/// Whether a process can be there for several runs.
+fn check_several(wanted: &NodeWanted, settings: &Settings, node: NodeId) -> Result<()> {
+    let runs = wanted.runs;
+    if node != SERVER {
+        return Err(Failure::Usage(format!(
+            "--runs {runs}: node 0 is there for several runs; begin the others anew for each"
+        )));
+    }
+    let files = [
+        ("--out", settings.out.is_some()),
+        (
+            "--json",
+            settings
+                .json
+                .as_ref()
+                .is_some_and(|place| !place.is_stdout()),
+        ),
+        (
+            "--csv",
+            settings
+                .csv
+                .as_ref()
+                .is_some_and(|place| !place.is_stdout()),
+        ),
+    ];
+    match files.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failure::Usage(format!(
+            "{flag} with --runs {runs}: each run would write over the one before; --json - tells all of them"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// One run, and what comes of it.
+fn one_run(wanted: &NodeWanted, plan: &Plan, spec: &RunSpec, place: &Place<'_>) -> Result<()> {
+    let node = place.node;
+    let is_first = node == SERVER;
+    let played = RunPlan::new(plan.base(), spec)?.execute_on_node(place)?;
     let report = played.report;
     let failure = report.failure.clone();
     let told = match &wanted.outcome {
@@ -208,6 +267,7 @@ fn limits(nodes: &Nodes, wanted: &NodeWanted) -> Limits {
     Limits {
         patience: time(wanted.patience, nodes.patience, PATIENCE),
         peer: time(wanted.peer_limit, nodes.peer_limit, PEER_LIMIT),
+        is_host: wanted.runs != 1,
     }
 }
 

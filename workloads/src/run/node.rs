@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::tcp::{ClientThread, Cluster, Key, Server, ServerConfig, ThreadConfig};
-use dmtree_cluster::{ClientId, GlobalAddr, NodeId, WaitBounds};
+use dmtree_cluster::{ClientId, ErrorKind, GlobalAddr, NodeId, WaitBounds};
 use dmtree_index::{IndexCache, LoadedTree, Tree, TreeOptions};
 
 use super::clients::{cache_of_node, client_places, places_of_keys};
@@ -16,9 +16,9 @@ use crate::distribution::KeyChooser;
 use crate::driver::{ClientTask, Outcome, Schedule, drive, loaded_key};
 use crate::error::{Failure, Result};
 use crate::real::afterwards::Check;
-use crate::real::conductor::{Limits, Played, conduct};
+use crate::real::conductor::{Cast, Limits, Played, conduct, connect};
 use crate::real::control::Control;
-use crate::real::crew::{Crew, Times};
+use crate::real::crew::{Crew, Order, Times};
 use crate::real::nodes::Nodes;
 use crate::real::report::NodeReport;
 use crate::real::told::Told;
@@ -59,6 +59,18 @@ impl Drop for Attendance<'_> {
     }
 }
 
+/// Serves the node's memory.
+fn serve(place: &Place<'_>, cluster: &Cluster, regions: &Arc<Regions>) -> Result<Server> {
+    let mut config = ServerConfig::new(place.key.clone(), cluster.clone());
+    config.listen = place.nodes.addresses()?[usize::from(place.node.0)];
+    Server::start(config, Arc::clone(regions)).map_err(|error| {
+        Failure::Usage(format!(
+            "{}: {error}; its address in [[cluster.nodes]] is to be one of this machine, and free",
+            place.node
+        ))
+    })
+}
+
 impl RunPlan<'_> {
     /// Does the part of `place`'s node, and ends when all nodes have.
     ///
@@ -80,19 +92,24 @@ impl RunPlan<'_> {
         let loaded = self.load_node(place.node, &regions)?;
         let cache = cache_of_node(self.settings, &loaded);
         drop(loaded);
-        let addresses = place.nodes.addresses()?;
-        let mut config = ServerConfig::new(place.key.clone(), place.cluster.clone());
-        config.listen = addresses[usize::from(place.node.0)];
-        let server = Server::start(config, Arc::clone(&regions)).map_err(|error| {
-            Failure::Usage(format!(
-                "{}: {error}; its address in [[cluster.nodes]] is to be one of this machine, and free",
-                place.node
-            ))
-        })?;
-        // Pages and locks are on the first node alone.
-        let mut peers = vec![None; addresses.len()];
-        peers[usize::from(SERVER.0)] = Some(addresses[usize::from(SERVER.0)]);
-        let config = self.thread_config(place, peers);
+        let mut cluster = place.cluster.clone();
+        // Node 0 serves before anybody connects. The others learn from it which run this is before they serve.
+        let reach = |cluster: &Cluster| {
+            let config = self.thread_config(place, cluster)?;
+            connect(&config, &regions).map_err(|error| match error.kind() {
+                ErrorKind::PeerDiffers { .. } => Failure::Usage(format!("{}: {error}", place.node)),
+                _ => failed(error.to_string()),
+            })
+        };
+        let (server, control_thread) = if place.node == SERVER {
+            let server = serve(place, &cluster, &regions)?;
+            (server, reach(&cluster)?)
+        } else {
+            let thread = reach(&cluster)?;
+            cluster.epoch = thread.epoch_of(SERVER).unwrap_or(cluster.epoch);
+            (serve(place, &cluster, &regions)?, thread)
+        };
+        let config = self.thread_config(place, &cluster)?;
         let settings = self.settings;
         let threads = if place.nodes.computes(place.node) {
             settings.threads
@@ -133,27 +150,25 @@ impl RunPlan<'_> {
                     attendance.report = self.work_at(&station, crew, &heard);
                 });
             }
-            let mut config = config.clone();
-            // What is waited for there takes as long as it takes; who is gone is noticed otherwise.
-            config.waits = WaitBounds {
-                report_ns: u64::MAX,
-                limit_ns: u64::MAX,
+            let cast = Cast {
+                nodes: config.peers.len(),
+                regions: Arc::clone(&regions),
+                control,
+                crew: Arc::clone(&crew),
+                limits: place.limits,
+                told: place.told.clone(),
             };
-            let crew = Arc::clone(&crew);
-            let (limits, told) = (place.limits, &place.told);
-            conduct(config, &regions, control, crew, limits, told, check)
+            conduct(control_thread, cast, check)
         });
         drop(server);
         played.map_err(failed)
     }
 
-    fn thread_config(
-        &self,
-        place: &Place<'_>,
-        peers: Vec<Option<std::net::SocketAddr>>,
-    ) -> ThreadConfig {
+    /// Pages and locks are on the first node, descriptors on those of their clients: all are peers.
+    fn thread_config(&self, place: &Place<'_>, cluster: &Cluster) -> Result<ThreadConfig> {
+        let peers = place.nodes.addresses()?.into_iter().map(Some).collect();
         let limit_ns = nanos(self.settings.wait_limit);
-        let mut config = ThreadConfig::new(peers, place.key.clone(), place.cluster.clone());
+        let mut config = ThreadConfig::new(peers, place.key.clone(), cluster.clone());
         config.seed = self.spec.seed;
         config.origin = Instant::now();
         config.connect_limit = place.limits.patience;
@@ -164,7 +179,7 @@ impl RunPlan<'_> {
             report_ns: 1_000_000_000.min(limit_ns),
             limit_ns,
         };
-        config
+        Ok(config)
     }
 
     /// Loads the tree on the memory server; elsewhere only its inner pages, for the index cache.
@@ -189,14 +204,12 @@ impl RunPlan<'_> {
     }
 
     /// What one thread does: the clients that are its own, from the beginning to the end of the run.
-    fn work_at(
-        &self,
-        station: &Station,
-        crew: &Crew,
-        heard: &mpsc::Receiver<Schedule>,
-    ) -> NodeReport {
-        let connected =
-            ClientThread::connect(station.config.clone(), Arc::clone(&station.regions));
+    fn work_at(&self, station: &Station, crew: &Crew, heard: &mpsc::Receiver<Order>) -> NodeReport {
+        // Else the run ends before it has begun, and who conducts it tells why.
+        let Ok(Order::Connect) = heard.recv() else {
+            return NodeReport::default();
+        };
+        let connected = ClientThread::connect(station.config.clone(), Arc::clone(&station.regions));
         let mut thread = match connected {
             Ok(thread) => thread.with_abort(crew.aborting()),
             Err(error) => {
@@ -207,8 +220,7 @@ impl RunPlan<'_> {
             }
         };
         crew.has_connected();
-        // Else the run ends before it has begun, and who conducts it tells why.
-        let Ok(schedule) = heard.recv() else {
+        let Ok(Order::Begin(schedule)) = heard.recv() else {
             return NodeReport::default();
         };
         let outcome = if self.settings.verify {

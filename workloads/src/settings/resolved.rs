@@ -233,7 +233,11 @@ impl Settings {
         }
         let most = lock_bench.as_ref().map(LockBench::most_locks);
         let lock_count = most.unwrap_or(lock_count.0[0]);
-        let lock_memory = lock_memory::choose(asked_lock_memory, &lock.0, lock_count, &profile)?;
+        let lock_memory = match fabric {
+            Fabric::Sim => lock_memory::choose(asked_lock_memory, &lock.0, lock_count, &profile)?,
+            // Processes have no other.
+            Fabric::Tcp => MemoryKind::Host,
+        };
         // Each is within its option's bounds, which fit the narrower types.
         Ok(Self {
             locks: lock.0,
