@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::tcp::{ClientThread, Cluster, Key, Server, ServerConfig, ThreadConfig};
 use dmtree_cluster::{Chain, ClientId, Endpoint, GlobalAddr, MemoryKind, MemoryMap, NodeId};
@@ -124,5 +124,51 @@ fn chains(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Batches of both kinds in turn: what disturbs the machine disturbs both.
+fn ratio() {
+    const BATCHES: usize = 200;
+    const ROUNDS: u64 = 500;
+    let mut stream = ping_pong_server();
+    let fabric = fabric();
+    let mut thread =
+        ClientThread::connect(fabric.config.clone(), Arc::clone(&fabric.regions)).unwrap();
+    let mut pairs: Vec<(f64, f64)> = (0..BATCHES)
+        .map(|_| {
+            let begun = Instant::now();
+            for _ in 0..ROUNDS {
+                stream.write_all(&[1; REQUEST]).unwrap();
+                stream.read_exact(&mut [0; RESPONSE]).unwrap();
+            }
+            let bare = begun.elapsed();
+            let read = reads(&mut thread, fabric.at, 1, 1, ROUNDS);
+            let us = |time: Duration| time.as_secs_f64() * 1e6 / ROUNDS as f64;
+            (us(bare), us(read))
+        })
+        .collect();
+    pairs.sort_by(|one, other| (one.1 / one.0).total_cmp(&(other.1 / other.0)));
+    let ratio = |at: usize| pairs[at].1 / pairs[at].0;
+    let mut bare: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
+    let mut read: Vec<f64> = pairs.iter().map(|pair| pair.1).collect();
+    bare.sort_by(f64::total_cmp);
+    read.sort_by(f64::total_cmp);
+    println!(
+        "READ of 8 bytes against a bare ping-pong of the same sizes, {BATCHES} pairs of batches: {:.2} times as long \
+         (median; {:.2} to {:.2} for the middle half); medians {:.2} us and {:.2} us",
+        ratio(BATCHES / 2),
+        ratio(BATCHES / 4),
+        ratio(BATCHES * 3 / 4),
+        read[BATCHES / 2],
+        bare[BATCHES / 2],
+    );
+}
+
 criterion_group!(benches, round_trips, chains);
-criterion_main!(benches);
+
+fn main() {
+    // What `cargo test` runs of a benchmark is only whether it runs.
+    if std::env::args().any(|arg| arg == "--bench") {
+        ratio();
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}
