@@ -21,6 +21,10 @@ const LISTENER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
 /// Responses that a client does not take are no more than this: then nothing more of it is executed.
 const UNSENT_LIMIT: usize = 16 << 20;
+/// How often it looks for more, and gives the core away, before it sleeps until there is some.
+const YIELDS: u32 = 300;
+/// How often handshakes that take too long are looked for, however much else there is to do.
+const LOOK: Duration = Duration::from_millis(20);
 /// Read at once.
 const READ_BYTES: usize = 64 << 10;
 
@@ -177,14 +181,24 @@ impl From<Malformed> for End {
 impl Service {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
+        let (mut idle, mut looked) = (0u32, Instant::now());
         loop {
-            let timeout = self.next_deadline();
+            let timeout = if idle < YIELDS {
+                Some(Duration::ZERO)
+            } else {
+                self.next_deadline()
+            };
             if let Err(error) = self.poll.poll(&mut events, timeout)
                 && error.kind() != ErrorKind::Interrupted
             {
                 tracing::error!(%error, node = self.hello.node, "a memory server cannot wait for its clients any more");
                 return;
             }
+            idle = if events.is_empty() {
+                idle.saturating_add(1)
+            } else {
+                0
+            };
             for event in &events {
                 match event.token() {
                     STOP => return,
@@ -192,7 +206,13 @@ impl Service {
                     Token(number) => self.serve(number),
                 }
             }
-            self.end_slow_handshakes();
+            if (1..YIELDS).contains(&idle) {
+                std::thread::yield_now();
+            }
+            if looked.elapsed() > LOOK || idle >= YIELDS {
+                looked = Instant::now();
+                self.end_slow_handshakes();
+            }
         }
     }
 

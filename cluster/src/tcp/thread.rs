@@ -36,6 +36,8 @@ const YIELDS: u32 = 60;
 /// The first pause, and the longest: what a hand-over by memory may cost on top when nothing has happened for long.
 const FIRST_PAUSE: Duration = Duration::from_micros(10);
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
+/// Rounds without anything new, each of which gives the core away, before the thread sleeps until an answer comes.
+const ANSWER_YIELDS: u32 = 300;
 /// How often answers that are overdue are looked for.
 const EXPIRY: Duration = Duration::from_millis(50);
 
@@ -165,13 +167,16 @@ impl Reactor {
         }
     }
 
-    /// Sends what was posted.
-    fn send(&mut self) {
+    /// Sends what was posted; whether anything was.
+    fn send(&mut self) -> bool {
+        let mut has_sent = false;
         for link in self.links.iter_mut().flatten() {
             if link.has_unsent() {
                 link.send();
+                has_sent = true;
             }
         }
+        has_sent
     }
 
     /// Takes what has come, of those links that owe something; whether anything has.
@@ -468,8 +473,9 @@ impl ClientThread {
                 live.retain(|client| self.tasks[*client].is_some());
                 idle = 0;
             }
-            self.reactor.borrow_mut().send();
-            if self.reactor.borrow_mut().receive(false) {
+            let has_sent = self.reactor.borrow_mut().send();
+            // What was asked for just now takes a while.
+            if !has_sent && self.reactor.borrow_mut().receive(false) {
                 idle = 0;
             }
             let (next, spins) = {
@@ -485,9 +491,11 @@ impl ClientThread {
                 idle = 0;
                 continue;
             }
+            idle = idle.saturating_add(1);
             if spins {
-                idle = idle.saturating_add(1);
                 self.pause(idle, next, &mut events)?;
+            } else if idle < ANSWER_YIELDS && self.reactor.borrow().is_waiting() {
+                std::thread::yield_now();
             } else {
                 self.block(next, &mut events)?;
             }
