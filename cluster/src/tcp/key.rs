@@ -117,6 +117,10 @@ impl Key {
             })
     }
 
+    pub(super) fn of_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut key = [0; KEY_BYTES];
         if text.len() != KEY_BYTES * 2 || !text.is_ascii() {

@@ -28,6 +28,8 @@
 
 mod abort;
 mod endpoint;
+#[doc(hidden)]
+pub mod fuzz;
 mod handshake;
 pub mod key;
 mod link;
@@ -39,8 +41,6 @@ pub use abort::Abort;
 pub use endpoint::TcpEndpoint;
 pub use handshake::Cluster;
 pub use key::{Key, KeyError};
-#[doc(hidden)]
-pub use server::serve_bytes;
 pub use server::{Server, ServerConfig};
 pub use thread::{ClientThread, ThreadConfig};
 pub use wire::Malformed;

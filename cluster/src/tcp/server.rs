@@ -428,7 +428,7 @@ impl Connection {
 }
 
 /// Executes the whole frames at the beginning of `bytes`; how many bytes those were.
-fn serve_frames(
+pub(super) fn serve_frames(
     bytes: &[u8],
     regions: &Regions,
     limit: usize,
@@ -444,12 +444,4 @@ fn serve_frames(
         used += length;
     }
     Ok(used)
-}
-
-/// For fuzzing: `bytes` as a client that was let in would send them.
-#[doc(hidden)]
-pub fn serve_bytes(bytes: &[u8], regions: &Regions, limit: usize) -> Result<Vec<u8>, Malformed> {
-    let mut output = Vec::new();
-    serve_frames(bytes, regions, limit, &mut output)?;
-    Ok(output)
 }

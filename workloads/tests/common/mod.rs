@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
+#[cfg(unix)]
+pub(crate) mod cluster;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
