@@ -11,7 +11,8 @@ use crate::error::{Failure, Result};
 use crate::figures::{Figure, all, figure};
 use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
-use crate::real::{self, local::LocalWanted, node::NodeWanted, nodes::Role};
+use crate::real::launch::{ClusterWanted, Machines};
+use crate::real::{self, node::NodeWanted, nodes::Role};
 use crate::sensitivity;
 use crate::settings::quantity::PositiveTime;
 use crate::settings::switches::joined;
@@ -52,7 +53,15 @@ enum Choice {
     Cluster {
         /// So many nodes, each a process of this machine
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-        local: u16,
+        local: Option<u16>,
+        /// The nodes of the config file, begun on their machines over OpenSSH
+        #[arg(
+            long,
+            requires = "config",
+            conflicts_with = "local",
+            required_unless_present = "local"
+        )]
+        ssh: bool,
         /// Make the runs of this figure: 12
         #[arg(long, value_name = "FIGURE")]
         figure: Option<String>,
@@ -145,12 +154,9 @@ struct Part {
     runs: u64,
     #[command(flatten)]
     waits: Waits,
-    /// Write what was measured to this file instead of tables
-    #[arg(long, value_name = "FILE", hide = true)]
-    outcome: Option<PathBuf>,
-    /// End when standard input does
-    #[arg(long, hide = true)]
-    tied: bool,
+    /// Take config file and key from standard input, and end when that does
+    #[arg(long, hide = true, conflicts_with = "config")]
+    given: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -162,21 +168,19 @@ impl Part {
             config,
             print_config,
         } = self.common;
-        let config = config.ok_or_else(|| {
-            Failure::Usage(
+        if config.is_none() && !self.given {
+            return Err(Failure::Usage(
                 "--config FILE: a node needs the file with the [cluster] that it is of".to_owned(),
-            )
-        })?;
+            ));
+        }
         let wanted = NodeWanted {
-            config: config.path().to_owned(),
+            config: config.map(|config| config.path().to_owned()),
             node: self.node,
             run: self.run,
             runs: self.runs,
             only,
             patience: self.waits.patience,
             peer_limit: self.waits.peer_limit,
-            outcome: self.outcome,
-            is_tied: self.tied,
         };
         real::node::perform(&wanted, options, print_config)
     }
@@ -224,17 +228,22 @@ pub fn main() -> ExitCode {
         Choice::LockBench { common } => common.perform(Figure::Sweep(&LOCK_BENCH)),
         Choice::Cluster {
             local,
+            ssh,
             figure,
             waits,
             common,
         } => common.options().and_then(|options| {
-            let wanted = LocalWanted {
-                nodes: Some(local),
+            let machines = match &common.config {
+                Some(config) if ssh => Machines::BySsh(config.path().to_owned()),
+                _ => Machines::This(local),
+            };
+            let wanted = ClusterWanted {
+                machines,
                 patience: waits.patience,
                 peer_limit: waits.peer_limit,
             };
-            let command = real::local::command_of(figure.as_deref())?;
-            real::local::perform(command, &wanted, options, common.print_config)
+            let command = real::launch::command_of(figure.as_deref())?;
+            real::launch::perform(command, &wanted, options, common.print_config)
         }),
         Choice::Key { file } => real::new_key(&file),
         Choice::Node { part } => part.perform(None),

@@ -10,7 +10,7 @@ use crate::jobs::{run_jobs, threads_for};
 use crate::lock_bench::order::order_text;
 use crate::lock_bench::table::fairness_text;
 use crate::plan::{Plan, Results};
-use crate::real::local::{self, LocalWanted};
+use crate::real::launch::{self, ClusterWanted};
 use crate::remarks::{ended_early, nothing_measured, short_window};
 use crate::results::{conditions, json_text, notes, write_all};
 use crate::seeds::over_seeds_text;
@@ -27,7 +27,7 @@ use crate::table::{claims_text, runs_text, verified_text};
 /// [`crate::Failure::Usage`] before anything is run or written, [`crate::Failure::Work`] afterwards.
 pub fn perform(command: &'static Command, given: Options, only_print: bool) -> Result<()> {
     if given.fabric.is_some_and(|fabric| fabric != Fabric::Sim) {
-        return local::perform(command, &LocalWanted::default(), given, only_print);
+        return launch::perform(command, &ClusterWanted::on_this(), given, only_print);
     }
     let plan = Plan::of(command, given)?;
     if only_print {

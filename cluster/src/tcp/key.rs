@@ -89,7 +89,7 @@ impl Key {
             .take(KEY_BYTES as u64 * 2 + 16)
             .read_to_string(&mut text)
             .map_err(failed)?;
-        Self::parse(text.trim()).ok_or_else(|| KeyError::Contents { path: name() })
+        Self::from_hex(text.trim()).ok_or_else(|| KeyError::Contents { path: name() })
     }
 
     /// Writes it to a new file at `path`, which nobody but its owner may read.
@@ -104,7 +104,7 @@ impl Key {
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
-        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = self.to_hex();
         options
             .open(path)
             .and_then(|mut file| {
@@ -121,7 +121,13 @@ impl Key {
         Self(bytes)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// As [`Key::read`] takes it. It is a secret: whoever sees it is of the cluster.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Of 64 hexadecimal digits; none of anything else.
+    pub fn from_hex(text: &str) -> Option<Self> {
         let mut key = [0; KEY_BYTES];
         if text.len() != KEY_BYTES * 2 || !text.is_ascii() {
             return None;

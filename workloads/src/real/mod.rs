@@ -13,13 +13,14 @@
 //! | the threads of its clients; who brings them through the run; what is verified then | `crew`, `conductor`, `afterwards` |
 //! | whether somebody wants the process to end | `told` |
 //! | what a node has measured, as bytes | [`report`] |
-//! | all nodes as processes of this machine | [`local`] |
+//! | all nodes, begun on this machine or by OpenSSH on theirs | [`launch`], `given` |
 
 pub(crate) mod afterwards;
 pub(crate) mod conductor;
 pub mod control;
 pub(crate) mod crew;
-pub mod local;
+pub(crate) mod given;
+pub mod launch;
 pub mod node;
 pub mod nodes;
 pub mod report;

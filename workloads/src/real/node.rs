@@ -1,19 +1,19 @@
 //! `dmtree node`: one node of a cluster, in this process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dmtree_cluster::NodeId;
 use dmtree_cluster::tcp::{Cluster, Key};
 
 use super::conductor::Limits;
+use super::given::Given;
 use super::nodes::{Nodes, Role};
 use super::report::NodeReport;
 use super::told::Told;
 use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
-use crate::files::write_whole;
 use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
 use crate::run::{Partial, Place, RunOutcome, RunPlan, RunSpec, SERVER, runs_of};
@@ -30,8 +30,8 @@ const PEER_LIMIT: Duration = Duration::from_secs(5);
 /// What a `dmtree node` is told beside the options of the run.
 #[derive(Clone, Debug)]
 pub struct NodeWanted {
-    /// The config file of all nodes.
-    pub config: PathBuf,
+    /// The config file of all nodes; none of nodes that are given it ([`super::given`]).
+    pub config: Option<PathBuf>,
     /// Which of them this process is.
     pub node: u16,
     /// The number of the run, of node 0 that of the first: processes with another one are of another run, and refused.
@@ -45,10 +45,6 @@ pub struct NodeWanted {
     pub patience: Option<PositiveTime>,
     /// How long to wait for a sign of life of one that has come, if not as the file says.
     pub peer_limit: Option<PositiveTime>,
-    /// A file for what was measured, instead of tables.
-    pub outcome: Option<PathBuf>,
-    /// Whether it ends when its standard input does.
-    pub is_tied: bool,
 }
 
 /// What holds in real time where nothing is said: small enough for a laptop with a few cores.
@@ -144,26 +140,25 @@ fn in_common(nodes: &Nodes, settings: &Settings) -> Result<String> {
 /// # Errors
 /// [`Failure::Usage`] before anything has begun, [`Failure::Work`] when a peer is missing or gone.
 pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<()> {
-    let mut nodes = Nodes::read(&wanted.config)?;
+    let source = Source::read(wanted)?;
+    let nodes = &source.nodes;
     let node = NodeId(wanted.node);
-    restrict(&mut nodes, node, wanted)?;
-    let options = real_options(given.or(read_config(&wanted.config)?), nodes.count())?;
+    restrict(&source, node, wanted)?;
+    let options = real_options(given.or(source.options.clone()), nodes.count())?;
     let (plan, spec) = plan_of_one(&BENCH, options)?;
     if only_print {
         return Console::Stdout.print(&plan.effective_config()?);
     }
     let settings = plan.base();
-    let key =
-        Key::read(&nodes.key).map_err(|error| Failure::Usage(format!("[cluster] key: {error}")))?;
     let is_first = node == SERVER;
     if wanted.runs != 1 {
         check_several(wanted, settings, node)?;
     }
-    if is_first && wanted.outcome.is_none() {
+    if is_first && !source.is_given {
         check_outputs(settings, BENCH.file_name)?;
     }
     let told = Told::by_signals()?;
-    if wanted.is_tied {
+    if source.is_given {
         told.or_by_the_end_of_stdin()?;
     }
     let mut epoch = match (wanted.run, is_first) {
@@ -171,18 +166,18 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
         (None, true) => 1,
         (None, false) => Cluster::ANY_EPOCH,
     };
-    let config = in_common(&nodes, settings)?;
+    let config = in_common(nodes, settings)?;
     let mut done = 0;
     loop {
         let place = Place {
-            nodes: &nodes,
+            nodes,
             node,
-            key: key.clone(),
+            key: source.key.clone(),
             cluster: Cluster::new(config.clone(), epoch),
-            limits: limits(&nodes, wanted),
+            limits: limits(nodes, wanted),
             told: told.clone(),
         };
-        let ended = one_run(wanted, &plan, &spec, &place);
+        let ended = one_run(source.is_given, &plan, &spec, &place);
         done += 1;
         if done == wanted.runs || told.is_told() {
             return ended;
@@ -229,26 +224,25 @@ fn check_several(wanted: &NodeWanted, settings: &Settings, node: NodeId) -> Resu
 }
 
 /// One run, and what comes of it.
-fn one_run(wanted: &NodeWanted, plan: &Plan, spec: &RunSpec, place: &Place<'_>) -> Result<()> {
+fn one_run(is_given: bool, plan: &Plan, spec: &RunSpec, place: &Place<'_>) -> Result<()> {
     let node = place.node;
     let is_first = node == SERVER;
     let played = RunPlan::new(plan.base(), spec)?.execute_on_node(place)?;
     let report = played.report;
     let failure = report.failure.clone();
-    let told = match &wanted.outcome {
+    let told = if !is_first && played.is_delivered {
         // Node 0 tells it.
-        _ if !is_first && played.is_delivered => Ok(()),
-        Some(path) => write_report(path, &report),
-        None => plan
-            .results(vec![outcome(spec.clone(), report)])
-            .and_then(|results| {
-                if is_first {
-                    deliver(&results)
-                } else {
-                    // The files are node 0's to write, and it may be a node of the same machine.
-                    Console::Stdout.print(&(BENCH.tell)(&results))
-                }
-            }),
+        Ok(())
+    } else if is_given {
+        print_report(&report)
+    } else {
+        let results = plan.results(vec![outcome(spec.clone(), report)])?;
+        if is_first {
+            deliver(&results)
+        } else {
+            // The files are node 0's to write, and it may be a node of the same machine.
+            Console::Stdout.print(&(BENCH.tell)(&results))
+        }
     };
     match failure {
         Some(why) => Err(Failure::Work(format!(
@@ -271,36 +265,76 @@ fn limits(nodes: &Nodes, wanted: &NodeWanted) -> Limits {
     }
 }
 
-/// Leaves `node` the one role that this process is to have.
-fn restrict(nodes: &mut Nodes, node: NodeId, wanted: &NodeWanted) -> Result<()> {
-    let count = nodes.count();
-    let Some(own) = nodes.nodes.get_mut(usize::from(node.0)) else {
+/// What all nodes are told.
+struct Source {
+    /// The name of the file.
+    name: String,
+    nodes: Nodes,
+    options: Options,
+    key: Key,
+    is_given: bool,
+}
+
+impl Source {
+    fn read(wanted: &NodeWanted) -> Result<Self> {
+        let Some(file) = &wanted.config else {
+            let given = Given::read()?;
+            return Ok(Self {
+                name: "what it was given".to_owned(),
+                nodes: given.nodes()?,
+                options: given.options()?,
+                key: given.key()?,
+                is_given: true,
+            });
+        };
+        let nodes = Nodes::read(file)?;
+        Ok(Self {
+            name: file.display().to_string(),
+            options: read_config(file)?,
+            key: read_key(&nodes)?,
+            nodes,
+            is_given: false,
+        })
+    }
+}
+
+/// The cluster's key.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the file.
+pub(crate) fn read_key(nodes: &Nodes) -> Result<Key> {
+    Key::read(&nodes.key).map_err(|error| {
+        Failure::Usage(format!(
+            "[cluster] key: {error}; dmtree key FILE makes one, and all nodes need the same"
+        ))
+    })
+}
+
+/// Whether the file has the node, and in the one role that this process is to have.
+fn restrict(source: &Source, node: NodeId, wanted: &NodeWanted) -> Result<()> {
+    let count = source.nodes.count();
+    let Some(own) = source.nodes.nodes.get(usize::from(node.0)) else {
         return Err(Failure::Usage(format!(
             "--node {}: {} has {count} nodes, 0 to {}",
             node.0,
-            wanted.config.display(),
+            source.name,
             count - 1
         )));
     };
-    let Some(only) = wanted.only else {
-        return Ok(());
-    };
-    if own.roles != [only] {
-        return Err(Failure::Usage(format!(
+    match wanted.only {
+        Some(only) if own.roles != [only] => Err(Failure::Usage(format!(
             "node {} has the roles {:?} in {}: dmtree node is for several roles at once; a node of one has that alone",
-            node.0,
-            own.roles,
-            wanted.config.display()
-        )));
+            node.0, own.roles, source.name,
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-fn write_report(path: &Path, report: &NodeReport) -> Result<()> {
+fn print_report(report: &NodeReport) -> Result<()> {
     let bytes = report.to_bytes().map_err(Failure::Work)?;
     let text = String::from_utf8(bytes)
         .map_err(|error| Failure::Work(format!("a report is no text: {error}")))?;
-    write_whole(path, &text)
+    Console::Stdout.print(&(text + "\n"))
 }
 
 /// What the nodes have measured, as the outcome of a run.

@@ -13,6 +13,7 @@
 //! [[cluster.nodes]]
 //! address = "10.0.0.2:7100"
 //! roles = ["compute"]
+//! ssh = "user@two"    # what ssh calls its machine, if not as its address
 //! ```
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -41,6 +42,9 @@ pub enum Role {
 pub struct Node {
     /// Where it listens, and the others reach it: `host:port`.
     pub address: String,
+    /// What `ssh` calls its machine; the host of its address where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<String>,
     /// What it does.
     pub roles: Vec<Role>,
 }
@@ -57,6 +61,12 @@ pub struct Nodes {
     /// How long nothing is heard of a node before it counts as gone; five seconds unless told otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_limit: Option<PositiveTime>,
+    /// Arguments of `ssh` before the machine's name, such as `["-p", "2222"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ssh_options: Vec<String>,
+    /// Where dmtree is on machines that are reached by `ssh`; `dmtree`, to be found there, where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// In the order of their numbers.
     pub nodes: Vec<Node>,
 }
@@ -91,10 +101,23 @@ impl Nodes {
     /// # Errors
     /// [`Failure::Usage`] with the file, the line where there is one, what is wrong and what would be right.
     pub fn read(path: &Path) -> Result<Self> {
-        let refused = |why: String| Failure::Usage(format!("{}{why}", path.display()));
+        let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| refused(format!(": cannot be read: {error}")))?;
-        let file: File = toml::from_str(&part(&text, true)).map_err(|error| {
+            .map_err(|error| Failure::Usage(format!("{name}: cannot be read: {error}")))?;
+        let mut nodes = Self::parse(&text, &name)?;
+        if let Some(directory) = path.parent() {
+            nodes.key = directory.join(&nodes.key);
+        }
+        Ok(nodes)
+    }
+
+    /// Those of `text`, which messages call `name`.
+    ///
+    /// # Errors
+    /// As [`Nodes::read`].
+    pub fn parse(text: &str, name: &str) -> Result<Self> {
+        let refused = |why: String| Failure::Usage(format!("{name}{why}"));
+        let file: File = toml::from_str(&part(text, true)).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start).min(text.len());
             let line = 1 + text.as_bytes()[..start]
                 .iter()
@@ -102,19 +125,37 @@ impl Nodes {
                 .count();
             refused(format!(":{line}: {}", error.message()))
         })?;
-        let Some(mut nodes) = file.cluster else {
+        let Some(nodes) = file.cluster else {
             return Err(refused(
                 ": it has no [cluster]: key = \"FILE\" and a [[cluster.nodes]] with address and roles for each node"
                     .to_owned(),
             ));
         };
-        if let Some(directory) = path.parent() {
-            nodes.key = directory.join(&nodes.key);
-        }
         nodes
             .check()
             .map_err(|why| refused(format!(": [cluster]: {why}")))?;
         Ok(nodes)
+    }
+
+    /// `count` nodes of this machine, whose addresses are still to be found.
+    pub(crate) fn on_loopback(count: u16) -> Self {
+        let node = |number| Node {
+            address: String::new(),
+            ssh: None,
+            roles: match number {
+                0 => vec![Role::Memory, Role::Compute],
+                _ => vec![Role::Compute],
+            },
+        };
+        Self {
+            // Each one is given it.
+            key: PathBuf::new(),
+            patience: None,
+            peer_limit: None,
+            ssh_options: Vec::new(),
+            program: None,
+            nodes: (0..count).map(node).collect(),
+        }
     }
 
     fn check(&self) -> std::result::Result<(), String> {

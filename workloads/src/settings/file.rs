@@ -17,11 +17,18 @@ pub fn read_config(path: &Path) -> Result<Options> {
             path.display()
         ))
     })?;
+    parse_options(&text, &path.display().to_string())
+}
+
+/// The options of `text`, which messages call `name`.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the line, what is wrong and what exists.
+pub(crate) fn parse_options(text: &str, name: &str) -> Result<Options> {
     // What the file says of a cluster is for those who make one.
-    parse_config(&part(&text, false)).map_err(|problem| {
+    parse_config(&part(text, false)).map_err(|problem| {
         Failure::Usage(format!(
-            "{}:{}: {}{}",
-            path.display(),
+            "{name}:{}: {}{}",
             problem.line,
             problem.key.map_or(String::new(), |key| format!("{key}: ")),
             problem.message

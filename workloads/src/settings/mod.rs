@@ -17,6 +17,7 @@ mod subject;
 mod timeline;
 mod traced;
 
+pub(crate) use file::parse_options;
 pub use file::{config_text, read_config};
 
 pub use names::ProfileName;
