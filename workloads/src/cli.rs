@@ -11,6 +11,7 @@ use crate::error::{Failure, Result};
 use crate::figures::{Figure, all, figure};
 use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
+use crate::real::doctor::{self, DoctorWanted};
 use crate::real::launch::{ClusterWanted, Machines};
 use crate::real::{self, node::NodeWanted, nodes::Role};
 use crate::sensitivity;
@@ -67,6 +68,14 @@ enum Choice {
         figure: Option<String>,
         #[command(flatten)]
         waits: Waits,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Look at this machine, and at the nodes of a config file from here: what is wrong, and what to do about it
+    Doctor {
+        /// The node that this machine is to be
+        #[arg(long, value_name = "N")]
+        node: Option<u16>,
         #[command(flatten)]
         common: Common,
     },
@@ -197,6 +206,7 @@ fn cli_command() -> clap::Command {
     Cli::command()
         .mut_subcommand("bench", |command| hide(command, Subject::Tree))
         .mut_subcommand("cluster", |command| hide(command, Subject::Tree))
+        .mut_subcommand("doctor", |command| hide(command, Subject::Tree))
         .mut_subcommand("node", |command| hide(command, Subject::Tree))
         .mut_subcommand("memory-server", |command| hide(command, Subject::Tree))
         .mut_subcommand("compute-server", |command| hide(command, Subject::Tree))
@@ -245,6 +255,16 @@ pub fn main() -> ExitCode {
             let command = real::launch::command_of(figure.as_deref())?;
             real::launch::perform(command, &wanted, options, common.print_config)
         }),
+        Choice::Doctor { node, common } => {
+            let wanted = DoctorWanted {
+                config: common
+                    .config
+                    .as_ref()
+                    .map(|config| config.path().to_owned()),
+                node,
+            };
+            doctor::perform(&wanted, common.options)
+        }
         Choice::Key { file } => real::new_key(&file),
         Choice::Node { part } => part.perform(None),
         Choice::MemoryServer { part } => part.perform(Some(Role::Memory)),
@@ -274,6 +294,7 @@ mod tests {
             Choice::Figure { common, .. }
             | Choice::Bench { common }
             | Choice::Cluster { common, .. }
+            | Choice::Doctor { common, .. }
             | Choice::LockBench { common } => common.options,
             Choice::Key { .. } => Options::default(),
             Choice::Node { part }

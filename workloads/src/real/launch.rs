@@ -18,7 +18,7 @@ use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
 use crate::figures::{Figure, figure, figure12};
-use crate::jobs::Job;
+use crate::jobs::{Job, threads_for};
 use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
 use crate::run::{RunOutcome, WorkSpec};
@@ -123,6 +123,10 @@ pub fn perform(
     if only_print {
         return Console::Stdout.print(&plan.effective_config()?);
     }
+    let jobs = plan.jobs();
+    if matches!(wanted.machines, Machines::This(_)) {
+        threads_for(&jobs)?;
+    }
     check_outputs(plan.base(), command.file_name)?;
     let told = Told::by_signals()?;
     let mut launch = Launch {
@@ -131,7 +135,6 @@ pub fn perform(
         key,
         told,
     };
-    let jobs = plan.jobs();
     let mut outcomes = Vec::new();
     let mut failure = None;
     for (number, job) in jobs.iter().enumerate() {

@@ -11,6 +11,7 @@
 //! | beginning and ending together, over the fabric itself | [`control`] |
 //! | one node's part of a run | [`node`] |
 //! | the threads of its clients; who brings them through the run; what is verified then | `crew`, `conductor`, `afterwards` |
+//! | whether a machine can be a node | [`doctor`] |
 //! | whether somebody wants the process to end | `told` |
 //! | what a node has measured, as bytes | [`report`] |
 //! | all nodes, begun on this machine or by OpenSSH on theirs | [`launch`], `given` |
@@ -19,6 +20,7 @@ pub(crate) mod afterwards;
 pub(crate) mod conductor;
 pub mod control;
 pub(crate) mod crew;
+pub mod doctor;
 pub(crate) mod given;
 pub mod launch;
 pub mod node;

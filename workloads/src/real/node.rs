@@ -14,6 +14,7 @@ use super::told::Told;
 use crate::command::{BENCH, Command};
 use crate::console::Console;
 use crate::error::{Failure, Result};
+use crate::jobs::threads_for;
 use crate::perform::{check_outputs, deliver};
 use crate::plan::Plan;
 use crate::run::{Partial, Place, RunOutcome, RunPlan, RunSpec, SERVER, runs_of};
@@ -151,6 +152,9 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
     }
     let settings = plan.base();
     let is_first = node == SERVER;
+    if is_first {
+        threads_for(&plan.jobs())?;
+    }
     if wanted.runs != 1 {
         check_several(wanted, settings, node)?;
     }
