@@ -133,6 +133,24 @@ fn roles_in_any_order_and_a_run_after_the_next() {
 }
 
 #[test]
+fn below_tls_a_run_is_like_any_other() {
+    let bed = Bed::new(2, "\"memory\", \"compute\"", SHORT);
+    let config = bed.path().join("cluster.toml");
+    let plain = fs::read_to_string(&config).unwrap();
+    fs::write(
+        &config,
+        plain.replace("[cluster]\n", "[cluster]\ntls = true\n"),
+    )
+    .unwrap();
+    for mut process in bed.begin_all(&["--verify", "on", "--json", "r.json"]) {
+        assert_eq!(process.end().0, Some(0), "{}", process.text("err"));
+    }
+    let report = report(&bed);
+    let row = rows(&report, "all").next().unwrap();
+    assert!(row["verified"]["written"].as_u64() > Some(0), "{row}");
+}
+
+#[test]
 fn a_memory_server_survives_a_client_that_died_with_locks() {
     let bed = Bed::new(2, "\"memory\"", LONG);
     let args = ["--lock", "farlock", "--peer-limit", "1s"];

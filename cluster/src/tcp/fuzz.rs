@@ -95,13 +95,13 @@ pub fn handshakes(bytes: &[u8]) {
     let Ok(Some(body)) = message(rest) else {
         return;
     };
-    let answerer = || Answerer::new(&key, hello.clone());
+    let answerer = || Answerer::new(&key, hello.clone(), &[0; 32]);
     if let Ok(answerer) = answerer()
         && let Ok((_, answered)) = answerer.answer(body)
     {
         drop(answered.finish(body));
     }
-    let Ok((caller, first)) = Caller::new(&key, hello.clone()) else {
+    let Ok((caller, first)) = Caller::new(&key, hello.clone(), &[0; 32]) else {
         return;
     };
     let first = message(&first[GREETING.len()..]).ok().flatten();

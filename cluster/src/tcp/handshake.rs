@@ -13,13 +13,15 @@
 //! Who can read 2 has the key; who can make 3, which is encrypted under both ephemeral keys, has it as well, and is there
 //! now: a recording of another connection's messages is of other ephemeral keys. Only then the server trusts anything.
 //!
-//! Frames of verbs that follow travel in plain, as RDMA's do: whoever can change packets on the network between the
-//! nodes can change memory. The handshake is what keeps strangers out of a network that is trusted not to be rewritten.
+//! Frames of verbs that follow travel in plain, as RDMA's do, unless TLS is asked for: whoever can change packets on the
+//! network between the nodes can change memory then. The handshake is what keeps strangers out of a network that is trusted
+//! not to be rewritten. Below TLS it is bound to the TLS connection (`transport.rs`), and what follows is TLS's.
 
 use serde::{Deserialize, Serialize};
 use snow::{Builder, HandshakeState, TransportState};
 
 use super::key::Key;
+use super::transport::Binding;
 use crate::NodeId;
 use crate::region::Sizes;
 
@@ -157,11 +159,16 @@ fn own(error: impl std::fmt::Display) -> Refused {
     Refused::Own(error.to_string())
 }
 
-fn builder(key: &Key) -> Result<Builder<'_>, Refused> {
+/// What both ends say of the connection before they say anything.
+fn prologue(binding: &Binding) -> Vec<u8> {
+    [&GREETING[..], binding].concat()
+}
+
+fn builder<'a>(key: &'a Key, prologue: &'a [u8]) -> Result<Builder<'a>, Refused> {
     let params = NOISE.parse().map_err(own)?;
     Builder::new(params)
         .psk(0, key.bytes())
-        .and_then(|builder| builder.prologue(&GREETING))
+        .and_then(|builder| builder.prologue(prologue))
         .map_err(own)
 }
 
@@ -216,8 +223,13 @@ pub(super) struct Caller {
 
 impl Caller {
     /// And the first bytes to send.
-    pub(super) fn new(key: &Key, hello: Hello) -> Result<(Self, Vec<u8>), Refused> {
-        let mut noise = builder(key)?.build_initiator().map_err(own)?;
+    pub(super) fn new(
+        key: &Key,
+        hello: Hello,
+        binding: &Binding,
+    ) -> Result<(Self, Vec<u8>), Refused> {
+        let prologue = prologue(binding);
+        let mut noise = builder(key, &prologue)?.build_initiator().map_err(own)?;
         let mut first = [0; 128];
         let length = noise.write_message(&[], &mut first).map_err(own)?;
         let bytes = [&GREETING[..], &framed(&first[..length])].concat();
@@ -272,8 +284,9 @@ pub(super) struct Answerer {
 }
 
 impl Answerer {
-    pub(super) fn new(key: &Key, hello: Hello) -> Result<Self, Refused> {
-        let noise = builder(key)?.build_responder().map_err(own)?;
+    pub(super) fn new(key: &Key, hello: Hello, binding: &Binding) -> Result<Self, Refused> {
+        let prologue = prologue(binding);
+        let noise = builder(key, &prologue)?.build_responder().map_err(own)?;
         Ok(Self { noise, hello })
     }
 
@@ -318,6 +331,8 @@ impl Answered {
 mod tests {
     use super::*;
 
+    const PLAIN: Binding = [0; 32];
+
     fn hello(node: u16, peer: u16, cluster: &Cluster) -> Hello {
         let sizes = Sizes {
             host: 64,
@@ -336,8 +351,8 @@ mod tests {
         client: Hello,
         server: Hello,
     ) -> (Result<(), Refused>, Result<(), Refused>) {
-        let (caller, first) = Caller::new(keys[0], client).unwrap();
-        let answerer = Answerer::new(keys[1], server).unwrap();
+        let (caller, first) = Caller::new(keys[0], client, &PLAIN).unwrap();
+        let answerer = Answerer::new(keys[1], server, &PLAIN).unwrap();
         let (second, answered) = match answerer.answer(body(&first[GREETING.len()..])) {
             Ok(answered) => answered,
             Err(refused) => return (Ok(()), Err(refused)),
@@ -389,11 +404,21 @@ mod tests {
     }
 
     #[test]
+    fn somebody_between_two_tls_connections_is_refused() {
+        let key = Key::generate().unwrap();
+        let cluster = Cluster::new("c", 1);
+        let (_, first) = Caller::new(&key, hello(1, 0, &cluster), &[1; 32]).unwrap();
+        let answerer = Answerer::new(&key, hello(0, 0, &cluster), &[2; 32]).unwrap();
+        let answered = answerer.answer(body(&first[GREETING.len()..]));
+        assert_eq!(answered.err(), Some(Refused::Key));
+    }
+
+    #[test]
     fn a_recording_is_worth_nothing() {
         let key = Key::generate().unwrap();
         let cluster = Cluster::new("c", 1);
-        let server = || Answerer::new(&key, hello(0, 0, &cluster)).unwrap();
-        let (caller, first) = Caller::new(&key, hello(1, 0, &cluster)).unwrap();
+        let server = || Answerer::new(&key, hello(0, 0, &cluster), &PLAIN).unwrap();
+        let (caller, first) = Caller::new(&key, hello(1, 0, &cluster), &PLAIN).unwrap();
         let (second, answered) = server().answer(body(&first[GREETING.len()..])).unwrap();
         let (_, third, _) = caller.answer(body(&second)).unwrap();
         answered.finish(body(&third)).unwrap();
@@ -407,7 +432,7 @@ mod tests {
         let key = Key::generate().unwrap();
         let cluster = Cluster::new("c", 1);
         for bytes in [&[][..], &[0; 48], &[7; 200]] {
-            let answerer = Answerer::new(&key, hello(0, 0, &cluster)).unwrap();
+            let answerer = Answerer::new(&key, hello(0, 0, &cluster), &PLAIN).unwrap();
             assert!(answerer.answer(bytes).is_err());
         }
         assert_eq!(message(&[5]), Ok(None));

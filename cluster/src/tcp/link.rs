@@ -10,6 +10,7 @@ use mio::net::TcpStream;
 use super::handshake::{Caller, Hello, Refused, framed_length, message};
 use super::key::Key;
 use super::thread::ThreadConfig;
+use super::transport::{Dialled, Transport};
 use super::wire::{self, Malformed, frame_length};
 use crate::region::Sizes;
 use crate::{Chain, Error, ErrorKind, NodeId};
@@ -28,7 +29,7 @@ pub(super) type RequestId = usize;
 pub(super) struct Link {
     node: NodeId,
     peer: SocketAddr,
-    stream: TcpStream,
+    stream: Transport,
     sizes: Sizes,
     epoch: u64,
     frame_limit: usize,
@@ -87,20 +88,29 @@ impl Link {
                 Err(error) => return Err(gone(format!("cannot be reached: {error}"))),
             }
         };
+        // As long as it waits, it waits no longer than for the rest of the time.
+        let limit = until.saturating_duration_since(Instant::now()).max(RETRY);
+        let mut stream = stream
+            .set_read_timeout(Some(limit))
+            .and_then(|()| stream.set_write_timeout(Some(limit)))
+            .and_then(|()| Dialled::new(stream, config.tls))
+            .map_err(|error| gone(format!("TLS: {error}; is [cluster] tls the same there?")))?;
         let server =
-            shake(&stream, &config.key, hello, until).map_err(|refused| match refused {
+            shake(&mut stream, &config.key, hello, until).map_err(|refused| match refused {
                 Refused::Differs(why) => ErrorKind::PeerDiffers { node, why }.into(),
                 other => gone(other.to_string()),
             })?;
-        stream
+        let socket = stream.socket();
+        socket
             .set_read_timeout(None)
-            .and_then(|()| stream.set_nodelay(true))
-            .and_then(|()| stream.set_nonblocking(true))
+            .and_then(|()| socket.set_write_timeout(None))
+            .and_then(|()| socket.set_nodelay(true))
+            .and_then(|()| socket.set_nonblocking(true))
             .map_err(|error| gone(error.to_string()))?;
         Ok(Self {
             node,
             peer,
-            stream: TcpStream::from_std(stream),
+            stream: stream.into_transport(),
             sizes: server.sizes(),
             epoch: server.cluster.epoch,
             frame_limit: config.frame_limit,
@@ -119,8 +129,8 @@ impl Link {
         self.epoch
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    pub(super) fn socket(&mut self) -> &mut TcpStream {
+        self.stream.socket()
     }
 
     /// Whether the verbs of `chain` are ones that the node serves.
@@ -155,7 +165,8 @@ impl Link {
 
     /// Whether there is something to be sent.
     pub(super) fn has_unsent(&self) -> bool {
-        self.sent < self.output.len() && self.lost.is_none()
+        let has_unsent = self.sent < self.output.len() || self.stream.has_unsent();
+        has_unsent && self.lost.is_none()
     }
 
     /// Whether answers are due.
@@ -165,7 +176,7 @@ impl Link {
 
     /// Sends what the connection takes.
     pub(super) fn send(&mut self) {
-        while self.has_unsent() {
+        while self.sent < self.output.len() && self.lost.is_none() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => self.lose("it takes nothing more"),
                 Ok(written) => self.sent += written,
@@ -176,6 +187,12 @@ impl Link {
         }
         self.output.clear();
         self.sent = 0;
+        if self.stream.has_unsent()
+            && let Err(error) = self.stream.flush()
+            && !matches!(error.kind(), IoKind::WouldBlock | IoKind::Interrupted)
+        {
+            self.lose(&error.to_string());
+        }
     }
 
     /// Reads what there is, and hands each whole response to `take`, which says what is wrong with it if something is.
@@ -200,7 +217,7 @@ impl Link {
                         self.lose(&format!("it answers with {malformed}"));
                     }
                     // Less than fits: nothing was left.
-                    if bytes < READ_BYTES {
+                    if bytes < READ_BYTES && self.stream.is_drained_by_short_reads() {
                         break;
                     }
                 }
@@ -286,10 +303,15 @@ fn is_worth_waiting(error: &io::Error) -> bool {
 }
 
 /// The handshake, and who the server is.
-fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<Hello, Refused> {
+fn shake(stream: &mut Dialled, key: &Key, hello: Hello, until: Instant) -> Result<Hello, Refused> {
     let say = |error: &dyn std::fmt::Display| Refused::Connection(error.to_string());
+    let (caller, first) = Caller::new(key, hello, &stream.binding())?;
     let mut input = Vec::new();
-    let mut next = |used: usize| -> Result<Vec<u8>, Refused> {
+    let send = |stream: &mut Dialled, bytes: &[u8]| {
+        let sent = stream.write_all(bytes).and_then(|()| stream.flush());
+        sent.map_err(|error| say(&error))
+    };
+    let mut next = |stream: &mut Dialled, used: usize| -> Result<Vec<u8>, Refused> {
         input.drain(..used);
         loop {
             if let Some(found) = message(&input)? {
@@ -300,6 +322,7 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<H
                 return Err(say(&"its handshake takes too long"));
             }
             stream
+                .socket()
                 .set_read_timeout(Some(left))
                 .map_err(|error| say(&error))?;
             let mut bytes = [0; 4096];
@@ -307,10 +330,10 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<H
             let ended = || {
                 let why = Refused::Key;
                 say(&format!(
-                    "it ends the handshake: {why}, or it has too many connections"
+                    "it ends the handshake: {why}, or it has too many connections, or [cluster] tls is not the same there"
                 ))
             };
-            match (&mut &*stream).read(&mut bytes) {
+            match stream.read(&mut bytes) {
                 Ok(0) => return Err(ended()),
                 Err(error) if error.kind() == IoKind::ConnectionReset => return Err(ended()),
                 Ok(read) => input.extend_from_slice(&bytes[..read]),
@@ -319,17 +342,11 @@ fn shake(stream: &Blocking, key: &Key, hello: Hello, until: Instant) -> Result<H
             }
         }
     };
-    let send = |bytes: &[u8]| {
-        (&mut &*stream)
-            .write_all(bytes)
-            .map_err(|error| say(&error))
-    };
-    let (caller, first) = Caller::new(key, hello)?;
-    send(&first)?;
-    let second = next(0)?;
+    send(stream, &first)?;
+    let second = next(stream, 0)?;
     let (server, third, called) = caller.answer(&second)?;
-    send(&third)?;
-    let fourth = next(framed_length(&second))?;
+    send(stream, &third)?;
+    let fourth = next(stream, framed_length(&second))?;
     called.finish(&fourth)?;
     Ok(server)
 }

@@ -35,6 +35,7 @@ pub mod key;
 mod link;
 mod server;
 mod thread;
+mod transport;
 pub mod wire;
 
 pub use abort::Abort;

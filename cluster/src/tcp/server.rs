@@ -14,6 +14,7 @@ use super::handshake::{
     Answered, Answerer, Cluster, GREETING, Hello, Refused, framed_length, message,
 };
 use super::key::Key;
+use super::transport::{Transport, accepted, server_config};
 use super::wire::{DEFAULT_FRAME_LIMIT, Malformed, check, execute, frame_length};
 use crate::region::Regions;
 
@@ -37,6 +38,8 @@ pub struct ServerConfig {
     pub key: Key,
     /// What its clients have to have in common with it.
     pub cluster: Cluster,
+    /// Whether connections are below TLS; clients have to say the same.
+    pub tls: bool,
     /// At most so many connections at a time.
     pub connections: usize,
     /// A handshake that takes longer is ended.
@@ -52,6 +55,7 @@ impl ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             key,
             cluster,
+            tls: false,
             connections: 4096,
             handshake_limit: Duration::from_secs(5),
             frame_limit: DEFAULT_FRAME_LIMIT,
@@ -86,7 +90,9 @@ impl Server {
             .register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), STOP)?);
         let node = regions.node();
+        let tls = config.tls.then(server_config).transpose()?;
         let service = Service {
+            tls,
             hello: Hello::of(node, node, &config.cluster, regions.sizes()),
             config,
             regions,
@@ -124,15 +130,24 @@ impl Drop for Server {
 
 /// What a connection is at.
 enum Stage {
-    Greeting(Box<Answerer>),
+    Greeting,
     Answered(Box<Answered>),
     Serving,
     /// What is to be sent is sent, and that was it.
     Leaving,
 }
 
+/// What connections are to.
+#[derive(Clone, Copy)]
+struct Host<'a> {
+    regions: &'a Regions,
+    key: &'a Key,
+    hello: &'a Hello,
+    limit: usize,
+}
+
 struct Connection {
-    stream: TcpStream,
+    stream: Transport,
     peer: SocketAddr,
     since: Instant,
     stage: Stage,
@@ -142,6 +157,7 @@ struct Connection {
 }
 
 struct Service {
+    tls: Option<Arc<rustls::ServerConfig>>,
     config: ServerConfig,
     hello: Hello,
     regions: Arc<Regions>,
@@ -245,7 +261,7 @@ impl Service {
 
     fn accept(&mut self) {
         loop {
-            let (mut stream, peer) = match self.listener.accept() {
+            let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -259,14 +275,14 @@ impl Service {
                 tracing::warn!(%peer, node = self.hello.node, limit = self.config.connections, "too many connections");
                 continue;
             }
-            let begun = self.begin(&mut stream);
+            let begun = self.begin(stream);
             match begun {
-                Ok((entry, answerer)) => {
+                Ok((entry, stream)) => {
                     let connection = Connection {
                         stream,
                         peer,
                         since: Instant::now(),
-                        stage: Stage::Greeting(Box::new(answerer)),
+                        stage: Stage::Greeting,
                         input: Vec::new(),
                         output: Vec::new(),
                         sent: 0,
@@ -283,17 +299,15 @@ impl Service {
         }
     }
 
-    fn begin(&mut self, stream: &mut TcpStream) -> io::Result<(usize, Answerer)> {
+    fn begin(&mut self, mut stream: TcpStream) -> io::Result<(usize, Transport)> {
         stream.set_nodelay(true)?;
-        let answerer = Answerer::new(&self.config.key, self.hello.clone())
-            .map_err(|refused| io::Error::other(refused.to_string()))?;
         let number = self.connections.vacant_key();
         self.poll.registry().register(
-            stream,
+            &mut stream,
             Token(number),
             Interest::READABLE | Interest::WRITABLE,
         )?;
-        Ok((number, answerer))
+        Ok((number, accepted(stream, self.tls.as_ref())?))
     }
 
     fn serve(&mut self, number: usize) {
@@ -301,8 +315,13 @@ impl Service {
         let Some(connection) = self.connections.get_mut(number) else {
             return;
         };
-        let limit = self.config.frame_limit;
-        if let Err(end) = connection.serve(&self.regions, &mut self.scratch, limit) {
+        let host = Host {
+            regions: &self.regions,
+            key: &self.config.key,
+            hello: &self.hello,
+            limit: self.config.frame_limit,
+        };
+        if let Err(end) = connection.serve(host, &mut self.scratch) {
             self.end(number, end);
         }
     }
@@ -312,7 +331,7 @@ impl Service {
             return;
         };
         // It is closed in a moment anyhow.
-        let _ = self.poll.registry().deregister(&mut connection.stream);
+        let _ = self.poll.registry().deregister(connection.stream.socket());
         let (peer, node) = (connection.peer, self.hello.node);
         match end {
             End::Closed => tracing::debug!(%peer, node, "a client has left"),
@@ -325,7 +344,7 @@ impl Service {
 
 impl Connection {
     /// Reads what there is, does what it asks for, and sends what comes of it.
-    fn serve(&mut self, regions: &Regions, scratch: &mut [u8], limit: usize) -> Result<(), End> {
+    fn serve(&mut self, host: Host<'_>, scratch: &mut [u8]) -> Result<(), End> {
         self.flush()?;
         loop {
             if self.output.len() - self.sent > UNSENT_LIMIT {
@@ -337,15 +356,21 @@ impl Connection {
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error)
+                    if error.kind() == ErrorKind::InvalidData
+                        && matches!(self.stage, Stage::Greeting) =>
+                {
+                    return Err(Refused::Stranger("it does not begin with TLS").into());
+                }
                 Err(error) => return Err(error.into()),
             };
-            self.take(&scratch[..read], regions, limit)?;
+            self.take(&scratch[..read], host)?;
             self.flush()?;
             if matches!(self.stage, Stage::Leaving) {
                 return Err(End::Closed);
             }
             // Less than fits: nothing was left, and what comes is an event.
-            if read < scratch.len() {
+            if read < scratch.len() && self.stream.is_drained_by_short_reads() {
                 return Ok(());
             }
         }
@@ -363,10 +388,17 @@ impl Connection {
         }
         self.output.clear();
         self.sent = 0;
+        if self.stream.has_unsent()
+            && let Err(error) = self.stream.flush()
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            return Err(error.into());
+        }
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8], regions: &Regions, limit: usize) -> Result<(), End> {
+    fn take(&mut self, bytes: &[u8], host: Host<'_>) -> Result<(), End> {
+        let (regions, limit) = (host.regions, host.limit);
         if matches!(self.stage, Stage::Serving) && self.input.is_empty() {
             // What is usual: whole frames, which need not be copied.
             let used = serve_frames(bytes, regions, limit, &mut self.output)?;
@@ -375,7 +407,7 @@ impl Connection {
         }
         self.input.extend_from_slice(bytes);
         while !matches!(self.stage, Stage::Serving | Stage::Leaving) {
-            if !self.shake()? {
+            if !self.shake(host)? {
                 return Ok(());
             }
         }
@@ -387,9 +419,9 @@ impl Connection {
     }
 
     /// One step of the handshake; whether there was enough for it.
-    fn shake(&mut self) -> Result<bool, End> {
+    fn shake(&mut self, host: Host<'_>) -> Result<bool, End> {
         let greeting = match self.stage {
-            Stage::Greeting(_) => GREETING.len(),
+            Stage::Greeting => GREETING.len(),
             _ => 0,
         };
         let known = self.input.len().min(greeting);
@@ -404,7 +436,9 @@ impl Connection {
         };
         let used = greeting + framed_length(body);
         match std::mem::replace(&mut self.stage, Stage::Leaving) {
-            Stage::Greeting(answerer) => {
+            Stage::Greeting => {
+                let binding = self.stream.binding()?;
+                let answerer = Answerer::new(host.key, host.hello.clone(), &binding)?;
                 let (reply, answered) = answerer.answer(body)?;
                 self.output.extend_from_slice(&reply);
                 self.stage = Stage::Answered(Box::new(answered));

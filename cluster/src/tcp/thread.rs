@@ -64,6 +64,8 @@ pub struct ThreadConfig {
     pub frame_limit: usize,
     /// Whether [`crate::Chain::swap`] may be used; a loop of CAS is what RDMA has.
     pub native_swap: bool,
+    /// Whether connections are below TLS; servers have to say the same.
+    pub tls: bool,
     /// Ends its attempts to connect, and what its clients wait for.
     pub abort: Abort,
 }
@@ -82,6 +84,7 @@ impl ThreadConfig {
             answer_limit: Duration::from_secs(5),
             frame_limit: DEFAULT_FRAME_LIMIT,
             native_swap: false,
+            tls: false,
             abort: Abort::default(),
         }
     }
@@ -362,7 +365,7 @@ impl ClientThread {
             let mut link = Link::connect(node, peer, hello, &config)?;
             poll.registry()
                 .register(
-                    link.stream(),
+                    link.socket(),
                     Token(number),
                     Interest::READABLE | Interest::WRITABLE,
                 )

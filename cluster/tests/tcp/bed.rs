@@ -122,6 +122,8 @@ pub(crate) struct TcpBed {
     pub(crate) servers: Servers,
     pub(crate) rounds: u64,
     pub(crate) native_swap: bool,
+    /// Of servers in this process.
+    pub(crate) tls: bool,
 }
 
 /// The servers of all nodes, with the memory that they serve.
@@ -156,7 +158,8 @@ impl TcpBed {
             let regions = Arc::new(Regions::shared(node, map, &file).unwrap());
             match self.servers {
                 Servers::InThisProcess => {
-                    let config = ServerConfig::new(key.clone(), cluster());
+                    let mut config = ServerConfig::new(key.clone(), cluster());
+                    config.tls = self.tls;
                     let server = Server::start(config, Arc::clone(&regions)).unwrap();
                     nodes.addrs.push(server.addr());
                     nodes._servers.push(server);
@@ -176,6 +179,7 @@ impl TcpBed {
         let peers = nodes.addrs.iter().map(|addr| Some(*addr)).collect();
         let mut config = ThreadConfig::new(peers, key.clone(), cluster());
         config.native_swap = self.native_swap;
+        config.tls = self.tls;
         config.waits = waits.unwrap_or(WaitBounds {
             report_ns: 2_000_000_000,
             limit_ns: 20_000_000_000,

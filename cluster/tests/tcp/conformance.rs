@@ -24,6 +24,7 @@ fn servers_in_this_process_keep_the_contract() {
             servers: Servers::InThisProcess,
             rounds: 300,
             native_swap,
+            tls: false,
         });
     }
 }
@@ -34,5 +35,16 @@ fn servers_in_processes_keep_the_contract() {
         servers: Servers::InProcesses,
         rounds: 200,
         native_swap: false,
+        tls: false,
+    });
+}
+
+#[test]
+fn tls_keeps_the_contract() {
+    all_hold(&TcpBed {
+        servers: Servers::InThisProcess,
+        rounds: 100,
+        native_swap: true,
+        tls: true,
     });
 }

@@ -155,3 +155,118 @@ fn connections_are_limited() {
         assert!(Instant::now() < until, "their places are free again");
     }
 }
+
+#[test]
+fn tls_is_for_both_ends_or_none() {
+    let (plain, _) = one(|_| ());
+    let (tls, _) = one(|config| config.tls = true);
+    for (server, wants) in [(&plain, true), (&tls, false)] {
+        let mut config = server.config(&server.key, cluster());
+        config.tls = wants;
+        let error = ClientThread::connect(config, Arc::clone(&server.regions)).unwrap_err();
+        assert!(error.to_string().contains("[cluster] tls"), "{error}");
+    }
+    plain.is_untouched();
+    let mut config = tls.config(&tls.key, cluster());
+    config.tls = true;
+    ClientThread::connect(config.clone(), Arc::clone(&tls.regions)).expect("both want it");
+    config.key = Key::generate().unwrap();
+    let error = ClientThread::connect(config, Arc::clone(&tls.regions)).unwrap_err();
+    assert!(error.to_string().contains("cluster key"), "{error}");
+}
+
+/// Somebody between a client and a server, who takes the client's TLS for his own and makes one of his own to the server:
+/// he has no key, and passes on all that both say.
+#[test]
+fn who_sits_between_two_tls_connections_is_refused() {
+    use rustls::{ClientConnection, ServerConnection, StreamOwned};
+    let (one, at) = one(|config| config.tls = true);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let between = listener.local_addr().unwrap();
+    let server = one.server.addr();
+    let middle = std::thread::spawn(move || {
+        let provider = || Arc::new(rustls::crypto::ring::default_provider());
+        let made = rcgen::generate_simple_self_signed(Vec::new()).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let connection = ServerConnection::new(Arc::new(config)).unwrap();
+        let mut client = StreamOwned::new(connection, socket);
+        let config = rustls::ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Any))
+            .with_no_client_auth();
+        let connection =
+            ClientConnection::new(Arc::new(config), "dmtree".try_into().unwrap()).unwrap();
+        let mut server = StreamOwned::new(connection, TcpStream::connect(server).unwrap());
+        // The client's first message, to the server; its answer, if there is one, back.
+        let mut bytes = [0; 4096];
+        let read = client.read(&mut bytes).unwrap();
+        assert!(read > 0, "the client takes him for the server so far");
+        server.write_all(&bytes[..read]).unwrap();
+        server.flush().unwrap();
+        match server.read(&mut bytes) {
+            Ok(read) => read,
+            Err(_) => 0,
+        }
+    });
+    let mut config = one.config(&one.key, cluster());
+    config.tls = true;
+    config.peers = vec![Some(between)];
+    let error = ClientThread::connect(config.clone(), Arc::clone(&one.regions)).unwrap_err();
+    assert!(error.to_string().contains("cluster key"), "{error}");
+    assert_eq!(middle.join().unwrap(), 0, "the server does not answer him");
+    assert_eq!(
+        one.regions.host_words()[at.offset() as usize / 8].load(Ordering::SeqCst),
+        0
+    );
+    config.peers = vec![Some(one.server.addr())];
+    ClientThread::connect(config, Arc::clone(&one.regions))
+        .expect("it serves those who belong here");
+}
+
+/// Takes any certificate and signature.
+#[derive(Debug)]
+struct Any;
+
+impl rustls::client::danger::ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &[rustls::pki_types::CertificateDer<'_>],
+        _: &rustls::pki_types::ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        vec![rustls::SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}

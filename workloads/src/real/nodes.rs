@@ -5,6 +5,7 @@
 //! key = "cluster.key"
 //! patience = "60s"    # for all nodes to come
 //! peer-limit = "5s"   # for a sign of life of one that has come
+//! tls = true          # where others may change packets on the network
 //!
 //! [[cluster.nodes]]
 //! address = "10.0.0.1:7100"
@@ -61,6 +62,9 @@ pub struct Nodes {
     /// How long nothing is heard of a node before it counts as gone; five seconds unless told otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_limit: Option<PositiveTime>,
+    /// Whether connections are below TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// Arguments of `ssh` before the machine's name, such as `["-p", "2222"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ssh_options: Vec<String>,
@@ -152,6 +156,7 @@ impl Nodes {
             key: PathBuf::new(),
             patience: None,
             peer_limit: None,
+            tls: false,
             ssh_options: Vec::new(),
             program: None,
             nodes: (0..count).map(node).collect(),

@@ -62,6 +62,7 @@ impl Drop for Attendance<'_> {
 /// Serves the node's memory.
 fn serve(place: &Place<'_>, cluster: &Cluster, regions: &Arc<Regions>) -> Result<Server> {
     let mut config = ServerConfig::new(place.key.clone(), cluster.clone());
+    config.tls = place.nodes.tls;
     config.listen = place.nodes.addresses()?[usize::from(place.node.0)];
     Server::start(config, Arc::clone(regions)).map_err(|error| {
         Failure::Usage(format!(
@@ -169,6 +170,7 @@ impl RunPlan<'_> {
         let peers = place.nodes.addresses()?.into_iter().map(Some).collect();
         let limit_ns = nanos(self.settings.wait_limit);
         let mut config = ThreadConfig::new(peers, place.key.clone(), cluster.clone());
+        config.tls = place.nodes.tls;
         config.seed = self.spec.seed;
         config.origin = Instant::now();
         config.connect_limit = place.limits.patience;
