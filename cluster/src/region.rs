@@ -31,6 +31,11 @@ impl Words {
     fn zeroed(bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let map = (bytes > 0).then(|| MmapMut::map_anon(bytes)).transpose()?;
+        #[cfg(target_os = "linux")]
+        if let Some(map) = &map {
+            // A kernel without huge pages, or told to give none, serves small ones.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
         Ok(Self { map })
     }
 

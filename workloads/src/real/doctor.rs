@@ -239,14 +239,14 @@ fn huge_pages() -> Finding {
         );
     };
     let chosen = mode.split(['[', ']']).nth(1).unwrap_or(&mode).to_owned();
-    if chosen == "always" {
-        return Finding::good("huge pages", "transparent ones, always");
+    if ["always", "madvise"].contains(&chosen.as_str()) {
+        return Finding::good("huge pages", format!("transparent ones: {chosen}"));
     }
     Finding::new(
         Grade::Note,
         "huge pages",
         format!("transparent ones: {chosen}"),
-        "echo always > /sys/kernel/mm/transparent_hugepage/enabled, for fewer TLB misses on a large tree",
+        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, for fewer TLB misses on a large tree",
     )
 }
 
