@@ -31,7 +31,7 @@ const PEER_LIMIT: Duration = Duration::from_secs(5);
 /// What a `dmtree node` is told beside the options of the run.
 #[derive(Clone, Debug)]
 pub struct NodeWanted {
-    /// The config file of all nodes; none of nodes that are given it ([`super::given`]).
+    /// The config file of all nodes; none of nodes that are given it by their standard input.
     pub config: Option<PathBuf>,
     /// Which of them this process is.
     pub node: u16,
