@@ -41,6 +41,7 @@ pub mod sim;
 pub mod tcp;
 mod trace;
 mod verb;
+pub mod wall;
 
 pub use addr::{ClientId, GlobalAddr, LINE_BYTES, NodeId};
 pub use chunks::{ChunkAllocator, ChunkHeap, DEFAULT_CHUNK_BYTES, SetupAllocator};

@@ -9,10 +9,11 @@ use mio::net::TcpStream;
 
 use super::handshake::{Caller, Hello, Refused, framed_length, message};
 use super::key::Key;
-use super::thread::ThreadConfig;
+use super::queue_pairs::ThreadConfig;
 use super::transport::{Dialled, Transport};
 use super::wire::{self, Malformed, frame_length};
 use crate::region::Sizes;
+use crate::wall::RequestId;
 use crate::{Chain, Error, ErrorKind, NodeId};
 
 /// Read at once.
@@ -21,9 +22,6 @@ const READ_BYTES: usize = 64 << 10;
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// Between two attempts to reach a server that is not there yet.
 const RETRY: Duration = Duration::from_millis(20);
-
-/// A posted chain, by its place among the requests of its thread.
-pub(super) type RequestId = usize;
 
 /// A connection to one node.
 pub(super) struct Link {

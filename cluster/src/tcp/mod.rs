@@ -10,8 +10,8 @@
 //! | a chain as bytes | [`wire`] |
 //! | who may connect | [`key`], `handshake` |
 //! | serving memory | `server` |
-//! | a queue pair; a thread's clients; a client | `link`, `thread`, `endpoint` |
-//! | the end of all waiting, from outside | `abort` |
+//! | a queue pair; all of a thread's | `link`, `queue_pairs` |
+//! | a thread's clients; a client | [`crate::wall`] |
 //!
 //! # What is kinder than the contract
 //! Verbs of a queue pair take effect in posting order whether they are fenced or not, and RNIC atomics are atomic against
@@ -26,22 +26,23 @@
 //! # Security
 //! Only who has the cluster's key gets beyond the handshake; see `handshake.rs` for what that is worth.
 
-mod abort;
-mod endpoint;
 #[doc(hidden)]
 pub mod fuzz;
 mod handshake;
 pub mod key;
 mod link;
+mod queue_pairs;
 mod server;
-mod thread;
 mod transport;
 pub mod wire;
 
-pub use abort::Abort;
-pub use endpoint::TcpEndpoint;
 pub use handshake::Cluster;
 pub use key::{Key, KeyError};
+pub use queue_pairs::{TcpQueuePairs, ThreadConfig};
 pub use server::{Server, ServerConfig};
-pub use thread::{ClientThread, ThreadConfig};
 pub use wire::Malformed;
+
+/// A thread's clients over TCP.
+pub type ClientThread = crate::wall::ClientThread<TcpQueuePairs>;
+/// A client over TCP.
+pub type TcpEndpoint = crate::wall::WallEndpoint<TcpQueuePairs>;

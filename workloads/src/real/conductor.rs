@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dmtree_cluster::region::Regions;
-use dmtree_cluster::tcp::{Abort, ClientThread, ThreadConfig};
+use dmtree_cluster::tcp::{ClientThread, ThreadConfig};
+use dmtree_cluster::wall::Abort;
 use dmtree_cluster::{ClientId, Endpoint, Error, ErrorKind, NodeId, WaitBounds};
 
 use super::control::{Control, Go, Seen, Signals, Stop};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use dmtree_cluster::tcp::Abort;
+use dmtree_cluster::wall::Abort;
 use dmtree_cluster::{Endpoint, Error};
 
 use super::report::NodeReport;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmtree_cluster::ErrorKind;
-use dmtree_cluster::tcp::Abort;
+use dmtree_cluster::wall::Abort;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;

@@ -1,4 +1,4 @@
-//! [`TcpEndpoint`]: a client's handle on a cluster over TCP.
+//! [`WallEndpoint`]: a client's handle on a cluster in real time.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -11,18 +11,17 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-use super::link::RequestId;
-use super::thread::{Reactor, Request, Waiting};
+use super::queue_pairs::{QueuePairs, Request, RequestId};
+use super::thread::{Reactor, Waiting};
 use crate::region::Regions;
 use crate::{
     Capabilities, Chain, ClientId, Endpoint, ErrorKind, GlobalAddr, LINE_BYTES, Line, NodeId,
     Result, WaitBounds, WaitFor,
 };
 
-/// A client's handle on a cluster over TCP. Clones are the same client.
-#[derive(Clone)]
-pub struct TcpEndpoint {
-    reactor: Rc<RefCell<Reactor>>,
+/// A client's handle on a cluster in real time. Clones are the same client.
+pub struct WallEndpoint<Q> {
+    reactor: Rc<RefCell<Reactor<Q>>>,
     own: Arc<Regions>,
     /// Among those of its thread.
     number: usize,
@@ -30,15 +29,26 @@ pub struct TcpEndpoint {
     node: NodeId,
 }
 
-impl std::fmt::Debug for TcpEndpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TcpEndpoint({} on {})", self.client, self.node)
+// Not derived: queue pairs need not be.
+impl<Q> Clone for WallEndpoint<Q> {
+    fn clone(&self) -> Self {
+        Self {
+            reactor: Rc::clone(&self.reactor),
+            own: Arc::clone(&self.own),
+            ..*self
+        }
     }
 }
 
-impl TcpEndpoint {
+impl<Q> std::fmt::Debug for WallEndpoint<Q> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WallEndpoint({} on {})", self.client, self.node)
+    }
+}
+
+impl<Q: QueuePairs> WallEndpoint<Q> {
     pub(super) fn new(
-        reactor: Rc<RefCell<Reactor>>,
+        reactor: Rc<RefCell<Reactor<Q>>>,
         own: Arc<Regions>,
         number: usize,
         client: ClientId,
@@ -57,7 +67,7 @@ impl TcpEndpoint {
         self.number
     }
 
-    pub(super) fn is_of(&self, reactor: &Rc<RefCell<Reactor>>) -> bool {
+    pub(super) fn is_of(&self, reactor: &Rc<RefCell<Reactor<Q>>>) -> bool {
         Rc::ptr_eq(&self.reactor, reactor)
     }
 
@@ -104,13 +114,13 @@ fn for_store(order: Ordering) -> Ordering {
 }
 
 /// A posted chain on its way. When it is dropped the verbs go on, and their results are nobody's.
-struct Execution<'a, 'c> {
-    endpoint: &'a TcpEndpoint,
+struct Execution<'a, 'c, Q: QueuePairs> {
+    endpoint: &'a WallEndpoint<Q>,
     chain: &'c mut Chain,
     request: Option<RequestId>,
 }
 
-impl Future for Execution<'_, '_> {
+impl<Q: QueuePairs> Future for Execution<'_, '_, Q> {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
@@ -146,7 +156,7 @@ impl Future for Execution<'_, '_> {
     }
 }
 
-impl Drop for Execution<'_, '_> {
+impl<Q: QueuePairs> Drop for Execution<'_, '_, Q> {
     fn drop(&mut self) {
         let Some(request) = self.request else { return };
         let mut reactor = self.endpoint.reactor.borrow_mut();
@@ -162,7 +172,7 @@ impl Drop for Execution<'_, '_> {
     }
 }
 
-impl Endpoint for TcpEndpoint {
+impl<Q: QueuePairs + 'static> Endpoint for WallEndpoint<Q> {
     fn node(&self) -> NodeId {
         self.node
     }
@@ -173,12 +183,12 @@ impl Endpoint for TcpEndpoint {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            native_swap: self.reactor.borrow().native_swap,
+            native_swap: self.reactor.borrow().options.native_swap,
         }
     }
 
     fn now(&self) -> u64 {
-        let origin = self.reactor.borrow().origin;
+        let origin = self.reactor.borrow().options.origin;
         origin.elapsed().as_nanos() as u64
     }
 
@@ -319,7 +329,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn wait_bounds(&self) -> WaitBounds {
-        self.reactor.borrow().waits
+        self.reactor.borrow().options.waits
     }
 
     fn take_chain(&self) -> Chain {
