@@ -379,7 +379,7 @@ mod tests {
             (Cluster::new("c2", 7), ["node 1", "c1", "c2"]),
             (
                 Cluster::new("keys = 5\nc1", 7),
-                ["configured with keys = 5", "nothing else", "node 0"],
+                ["keys = 5", "nothing else", "node 0"],
             ),
             (Cluster::new("c1", 8), ["node 0", "run 7", "run 8"]),
             (

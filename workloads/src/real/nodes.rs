@@ -121,7 +121,9 @@ impl Nodes {
     /// As [`Nodes::read`].
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let refused = |why: String| Failure::Usage(format!("{name}{why}"));
-        let file: File = toml::from_str(&part(text, true)).map_err(|error| {
+        // Its lines are where they are in the whole, its bytes are not.
+        let text = part(text, true);
+        let file: File = toml::from_str(&text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start).min(text.len());
             let line = 1 + text.as_bytes()[..start]
                 .iter()

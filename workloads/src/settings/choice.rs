@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn unknown_words_are_told_what_exists() {
         let error = "shm".parse::<Fabric>().unwrap_err().to_string();
-        assert_eq!(error, "no fabric is called \"shm\"; there is only sim");
+        assert_eq!(error, "no fabric is called \"shm\"; there are sim, tcp");
         let error = "dma".parse::<DataPaths>().unwrap_err().to_string();
         assert_eq!(
             error,
