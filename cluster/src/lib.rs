@@ -41,6 +41,8 @@ pub mod sim;
 pub mod tcp;
 mod trace;
 mod verb;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 pub mod wall;
 
 pub use addr::{ClientId, GlobalAddr, LINE_BYTES, NodeId};

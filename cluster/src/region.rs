@@ -210,6 +210,12 @@ impl Regions {
         self.host.get()
     }
 
+    /// All words of host memory, and of what stands for device memory.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn all_words(&self) -> [&[AtomicU64]; 2] {
+        [self.host.get(), self.device.get()]
+    }
+
     /// Makes every word 0.
     pub fn clear(&self) {
         for word in self.host.get().iter().chain(self.device.get()) {

@@ -140,6 +140,13 @@ impl ClientThread<TcpQueuePairs> {
 }
 
 impl TcpQueuePairs {
+    /// How large the memories of all nodes are; none of those that serve nothing.
+    #[cfg(feature = "verbs")]
+    pub(crate) fn sizes(&self) -> Vec<Option<Sizes>> {
+        let links = self.links.iter().map(Option::as_ref);
+        links.map(|link| link.map(Link::sizes)).collect()
+    }
+
     fn link(&mut self, node: NodeId) -> Option<&mut Link> {
         self.links.get_mut(usize::from(node.0))?.as_mut()
     }
