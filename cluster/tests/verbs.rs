@@ -17,7 +17,8 @@ use dmtree_cluster::tcp::{self, Cluster, Key, Server, ServerConfig, ThreadConfig
 use dmtree_cluster::verbs::{
     Acceptor, ClientThread, Device, DeviceChoice, Exchange, VerbsEndpoint,
 };
-use dmtree_cluster::{ClientId, NodeId, WaitBounds};
+use dmtree_cluster::wall::ThreadOptions;
+use dmtree_cluster::{ClientId, MemoryMap, NodeId, WaitBounds};
 
 /// The device; none where there is none and none is required.
 fn device() -> Option<Arc<Device>> {
@@ -44,12 +45,16 @@ struct VerbsBed {
 fn run_thread(
     device: &Arc<Device>,
     config: ThreadConfig,
+    waits: WaitBounds,
     exchange: &Exchange,
     number: u16,
     own: Arc<Regions>,
     clients: Vec<(ClientId, ClientProgram<VerbsEndpoint>)>,
 ) -> Result<(), String> {
-    let options = config.options();
+    let options = ThreadOptions {
+        waits,
+        ..config.options()
+    };
     let mut tcp =
         tcp::ClientThread::connect(config, Arc::clone(&own)).map_err(|error| error.to_string())?;
     let mut thread = ClientThread::connect(device, &mut tcp, exchange, number, own, options)
@@ -69,24 +74,24 @@ impl TestBed for VerbsBed {
     }
 
     fn run(&self, scenario: Scenario<VerbsEndpoint>) -> Result<Memory, String> {
-        let mut map = scenario.map.clone();
+        let mut control = MemoryMap::new(scenario.map.nodes());
         let threads: Vec<u16> = scenario
             .clients
             .iter()
             .map(|client| client.thread)
             .collect();
         let most = threads.iter().max().map_or(1, |thread| thread + 1);
-        let exchange = Exchange::reserve(&mut map, most);
+        let exchange = Exchange::reserve(&mut control, most);
         let key = Key::generate().unwrap();
         let cluster = Cluster::new("verbs", 1);
         let mut regions = Vec::new();
         let mut servers = Vec::new();
-        for node in (0..map.nodes()).map(NodeId) {
-            let own = Arc::new(Regions::zeroed(node, &map).unwrap());
+        for node in (0..control.nodes()).map(NodeId) {
+            let own = Arc::new(Regions::zeroed(node, &scenario.map).unwrap());
+            let asked = Arc::new(Regions::zeroed(node, &control).unwrap());
             let config = ServerConfig::new(key.clone(), cluster.clone());
-            let server = Server::start(config, Arc::clone(&own)).unwrap();
-            let acceptor =
-                Acceptor::start(&self.device, Arc::clone(&own), exchange.clone()).unwrap();
+            let server = Server::start(config, Arc::clone(&asked)).unwrap();
+            let acceptor = Acceptor::start(&self.device, &own, asked, exchange.clone()).unwrap();
             regions.push(own);
             servers.push((server, acceptor));
         }
@@ -96,10 +101,12 @@ impl TestBed for VerbsBed {
         }
         let peers = servers.iter().map(|(server, _)| Some(server.addr()));
         let mut config = ThreadConfig::new(peers.collect(), key, cluster);
-        config.waits = scenario.waits.unwrap_or(WaitBounds {
+        // A scenario's own bounds are not those of its set-up.
+        config.waits = WaitBounds {
             report_ns: 5_000_000_000,
             limit_ns: 60_000_000_000,
-        });
+        };
+        let waits = scenario.waits.unwrap_or(config.waits);
         config.answer_limit = Duration::from_secs(30);
         let mut threads: BTreeMap<(NodeId, u16), Vec<_>> = BTreeMap::new();
         for (id, client) in scenario.clients.into_iter().enumerate() {
@@ -115,7 +122,9 @@ impl TestBed for VerbsBed {
                 .map(|((node, number), clients)| {
                     let own = Arc::clone(&regions[usize::from(node.0)]);
                     let (config, exchange, device) = (config.clone(), &exchange, &self.device);
-                    scope.spawn(move || run_thread(device, config, exchange, number, own, clients))
+                    scope.spawn(move || {
+                        run_thread(device, config, waits, exchange, number, own, clients)
+                    })
                 })
                 .collect();
             let joined = handles.into_iter().map(|handle| handle.join().unwrap());

@@ -122,12 +122,6 @@ impl Link {
         })
     }
 
-    /// How large its memories are.
-    #[cfg(feature = "verbs")]
-    pub(super) fn sizes(&self) -> Sizes {
-        self.sizes
-    }
-
     /// Which run the node is in.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch

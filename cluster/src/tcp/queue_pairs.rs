@@ -140,11 +140,10 @@ impl ClientThread<TcpQueuePairs> {
 }
 
 impl TcpQueuePairs {
-    /// How large the memories of all nodes are; none of those that serve nothing.
+    /// Which nodes it is connected to.
     #[cfg(feature = "verbs")]
-    pub(crate) fn sizes(&self) -> Vec<Option<Sizes>> {
-        let links = self.links.iter().map(Option::as_ref);
-        links.map(|link| link.map(Link::sizes)).collect()
+    pub(crate) fn peers(&self) -> Vec<bool> {
+        self.links.iter().map(Option::is_some).collect()
     }
 
     fn link(&mut self, node: NodeId) -> Option<&mut Link> {

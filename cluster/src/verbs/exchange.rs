@@ -1,7 +1,7 @@
 //! [`Exchange`]: how two ends of an RDMA connection learn of each other, by verbs over the authenticated TCP fabric.
 //!
-//! Each node's memory has two lines for each thread of each node: what that thread's end is (`request`), and what the node's
-//! own end for it is (`reply`). The last word of a line says that it is there, and is written behind all others.
+//! Each node's memory has two entries for each thread of each node: what that thread's end is (`request`), and what the node's
+//! own end for it is (`reply`). The last word of an entry says that it is there, and is written behind all others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,13 @@ use crate::{
     Endpoint, GlobalAddr, LINE_BYTES, MemoryKind, MemoryMap, NodeId, PollBackoff, Result, WaitFor,
 };
 
-const LINE_WORDS: usize = LINE_BYTES / 8;
-/// Where a line says that it is there.
-const STATE: usize = LINE_WORDS - 1;
+const ENTRY_BYTES: usize = 2 * LINE_BYTES;
+const ENTRY_WORDS: usize = ENTRY_BYTES / 8;
+/// Where an entry says that it is there.
+const STATE: usize = ENTRY_WORDS - 1;
+/// Words of a contact.
+const WORDS: usize = 9;
+const _: () = assert!(WORDS <= STATE);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -28,7 +32,7 @@ pub struct Exchange {
     threads: u16,
 }
 
-fn to_words(contact: &Contact) -> [u64; STATE] {
+fn to_words(contact: &Contact) -> [u64; WORDS] {
     let [host, device] = contact.memories;
     let mut gid = [0; 2];
     for (word, bytes) in gid.iter_mut().zip(contact.gid.chunks(8)) {
@@ -44,6 +48,8 @@ fn to_words(contact: &Contact) -> [u64; STATE] {
         u64::from(device.remote_key) << 32 | u64::from(host.remote_key),
         host.start,
         device.start,
+        host.bytes,
+        device.bytes,
     ]
 }
 
@@ -61,20 +67,22 @@ fn of_words(words: &[u64]) -> Contact {
             Served {
                 remote_key: words[4] as u32,
                 start: words[5],
+                bytes: words[7],
             },
             Served {
                 remote_key: (words[4] >> 32) as u32,
                 start: words[6],
+                bytes: words[8],
             },
         ],
     }
 }
 
 impl Exchange {
-    /// Reserves the lines for `threads` threads of each node.
+    /// Reserves the entries for `threads` threads of each node.
     pub fn reserve(map: &mut MemoryMap, threads: u16) -> Self {
         let nodes = map.nodes();
-        let bytes = u64::from(nodes) * u64::from(threads) * 2 * LINE_BYTES as u64;
+        let bytes = u64::from(nodes) * u64::from(threads) * 2 * ENTRY_BYTES as u64;
         let line = |node| map.reserve(NodeId(node), MemoryKind::Host, bytes, LINE_BYTES as u64);
         Self {
             lines: (0..nodes).map(line).collect(),
@@ -86,9 +94,9 @@ impl Exchange {
         self.lines.len() * usize::from(self.threads)
     }
 
-    /// The request line of `thread` of `node`, in the memory of `at`; the reply line is behind it.
+    /// The request entry of `thread` of `node`, in the memory of `at`; the reply is behind it.
     fn line(&self, at: NodeId, slot: usize) -> GlobalAddr {
-        self.lines[usize::from(at.0)].add((slot * 2 * LINE_BYTES) as u64)
+        self.lines[usize::from(at.0)].add((slot * 2 * ENTRY_BYTES) as u64)
     }
 
     /// Tells `at` of the end of this thread, and brings what it answers.
@@ -103,7 +111,7 @@ impl Exchange {
         let request = self.line(at, slot);
         ep.write_words(request, &to_words(own)).await?;
         ep.write_words(request.word(STATE as u64), &[1]).await?;
-        let reply = request.add(LINE_BYTES as u64);
+        let reply = request.add(ENTRY_BYTES as u64);
         let wait = WaitFor::new("the other end of an RDMA connection", reply);
         let look = PollBackoff {
             first_ns: 200_000,
@@ -113,7 +121,7 @@ impl Exchange {
             words[0] != 0
         })
         .await?;
-        let mut words = [0; STATE];
+        let mut words = [0; WORDS];
         ep.read_words(reply, &mut words).await?;
         Ok(of_words(&words))
     }
@@ -127,37 +135,39 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Begins to answer.
+    /// Begins to let others reach `served`. They ask, over TCP, in `asked`, which may be the same memory and has the entries
+    /// of `exchange`.
     ///
     /// # Errors
     /// When the memory cannot be registered.
     pub fn start(
         device: &Arc<Device>,
-        regions: Arc<Regions>,
+        served: &Arc<Regions>,
+        asked: Arc<Regions>,
         exchange: Exchange,
     ) -> std::result::Result<Self, DeviceError> {
-        let mut target = Target::new(device, &regions)?;
+        let mut target = Target::new(device, served)?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = Arc::clone(&stop);
         let serve = move || {
-            let node = regions.node();
+            let node = asked.node();
             let mut answered = vec![false; exchange.slots()];
             while !is_stopped.load(Ordering::Acquire) {
                 for (slot, answered) in answered.iter_mut().enumerate() {
                     let from = exchange.line(node, slot).offset() as usize / 8;
-                    let words = &regions.host_words()[from..][..2 * LINE_WORDS];
+                    let words = &asked.host_words()[from..][..2 * ENTRY_WORDS];
                     // The other words were there before this one was written.
                     if *answered || words[STATE].load(Ordering::Acquire) == 0 {
                         continue;
                     }
                     *answered = true;
-                    let request: Vec<u64> = words[..STATE]
+                    let request: Vec<u64> = words[..WORDS]
                         .iter()
                         .map(|word| word.load(Ordering::Acquire))
                         .collect();
                     match target.accept(&of_words(&request)) {
                         Ok(contact) => {
-                            let reply = &words[LINE_WORDS..];
+                            let reply = &words[ENTRY_WORDS..];
                             for (word, value) in reply.iter().zip(to_words(&contact)) {
                                 word.store(value, Ordering::Release);
                             }

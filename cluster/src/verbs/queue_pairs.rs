@@ -117,17 +117,17 @@ impl ClientThread<VerbsQueuePairs> {
         options: ThreadOptions,
     ) -> Result<Self> {
         let here = |error: DeviceError| gone(own.node(), error);
-        let sizes = tcp.with_queue_pairs(tcp::TcpQueuePairs::sizes);
-        let nodes = sizes.iter().flatten().count();
+        let peers = tcp.with_queue_pairs(tcp::TcpQueuePairs::peers);
+        let nodes = peers.iter().filter(|is_there| **is_there).count();
         let queue = CompletionQueue::new(device, (nodes * DEPTH) as u32).map_err(here)?;
         let queue = Rc::new(queue);
         let mut pairs = Vec::new();
-        for (node, sizes) in sizes.into_iter().enumerate() {
+        for (node, is_there) in peers.into_iter().enumerate() {
             let node = NodeId(node as u16);
-            let Some(sizes) = sizes else {
+            if !is_there {
                 pairs.push(None);
                 continue;
-            };
+            }
             let first = sequence(u32::from(number) << 16 | u32::from(node.0));
             let connection = Connection::new(&queue, DEPTH as u32, first).map_err(here)?;
             let contact = connection.contact(Default::default());
@@ -151,7 +151,10 @@ impl ClientThread<VerbsQueuePairs> {
                 node,
                 connection,
                 memories: other.memories,
-                sizes,
+                sizes: Sizes {
+                    host: other.memories[0].bytes,
+                    device: other.memories[1].bytes,
+                },
                 room: DEPTH,
                 posted: VecDeque::new(),
                 backlog: VecDeque::new(),

@@ -433,6 +433,7 @@ impl Drop for Device {
 pub(super) struct Registered {
     region: NonNull<ibv::ibv_mr>,
     start: u64,
+    bytes: u64,
     _device: Arc<Device>,
 }
 
@@ -472,6 +473,7 @@ impl Registered {
         Ok(Self {
             region,
             start: start as u64,
+            bytes: bytes as u64,
             _device: Arc::clone(device),
         })
     }
@@ -482,6 +484,7 @@ impl Registered {
             // SAFETY: invariant 1.
             remote_key: unsafe { self.region.as_ref().rkey },
             start: self.start,
+            bytes: self.bytes,
         }
     }
 
@@ -583,6 +586,7 @@ pub(super) struct Contact {
 pub(super) struct Served {
     pub(super) remote_key: u32,
     pub(super) start: u64,
+    pub(super) bytes: u64,
 }
 
 /// One work request.
