@@ -13,6 +13,7 @@ use crate::lock_bench::command::LOCK_BENCH;
 use crate::perform::perform;
 use crate::real::doctor::{self, DoctorWanted};
 use crate::real::launch::{ClusterWanted, Machines};
+use crate::real::rdma::DeviceFlags;
 use crate::real::{self, node::NodeWanted, nodes::Role};
 use crate::sensitivity;
 use crate::settings::quantity::PositiveTime;
@@ -68,6 +69,8 @@ enum Choice {
         figure: Option<String>,
         #[command(flatten)]
         waits: Waits,
+        #[command(flatten)]
+        device: DeviceFlags,
         #[command(flatten)]
         common: Common,
     },
@@ -163,6 +166,8 @@ struct Part {
     runs: u64,
     #[command(flatten)]
     waits: Waits,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Take config file and key from standard input, and end when that does
     #[arg(long, hide = true, conflicts_with = "config")]
     given: bool,
@@ -190,6 +195,7 @@ impl Part {
             only,
             patience: self.waits.patience,
             peer_limit: self.waits.peer_limit,
+            device: self.device,
         };
         real::node::perform(&wanted, options, print_config)
     }
@@ -241,6 +247,7 @@ pub fn main() -> ExitCode {
             ssh,
             figure,
             waits,
+            device,
             common,
         } => common.options().and_then(|options| {
             let machines = match &common.config {
@@ -251,6 +258,7 @@ pub fn main() -> ExitCode {
                 machines,
                 patience: waits.patience,
                 peer_limit: waits.peer_limit,
+                device,
             };
             let command = real::launch::command_of(figure.as_deref())?;
             real::launch::perform(command, &wanted, options, common.print_config)

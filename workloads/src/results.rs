@@ -265,6 +265,7 @@ pub fn conditions(parts: &[&Settings]) -> String {
     let cluster = match settings.fabric {
         Fabric::Sim => settings.profile.name.to_owned(),
         Fabric::Tcp => "over TCP".to_owned(),
+        Fabric::Verbs => "over RDMA verbs".to_owned(),
     };
     format!(
         "{cluster}, {} × {}{coroutines}, {works}{}{jitter}{}{}{swap}{pages}{format}{search}{budget}{set}",

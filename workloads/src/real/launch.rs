@@ -12,6 +12,7 @@ use dmtree_cluster::tcp::Key;
 use super::given::Given;
 use super::node::{defaults, outcome, read_key, real_options};
 use super::nodes::Nodes;
+use super::rdma::DeviceFlags;
 use super::report::NodeReport;
 use super::told::Told;
 use crate::command::{BENCH, Command};
@@ -70,6 +71,8 @@ pub struct ClusterWanted {
     pub patience: Option<PositiveTime>,
     /// How long they wait for a sign of life.
     pub peer_limit: Option<PositiveTime>,
+    /// The RDMA device of all nodes, where it is not as the file says.
+    pub device: DeviceFlags,
 }
 
 impl ClusterWanted {
@@ -79,6 +82,7 @@ impl ClusterWanted {
             machines: Machines::This(None),
             patience: None,
             peer_limit: None,
+            device: DeviceFlags::default(),
         }
     }
 }
@@ -95,7 +99,7 @@ pub fn perform(
 ) -> Result<()> {
     if ![BENCH.name, figure12::COMMAND.name].contains(&command.name) {
         return Err(Failure::Usage(format!(
-            "{} with --fabric tcp: bench and {ONLY_12}",
+            "{} with --fabric tcp or verbs: bench and {ONLY_12}",
             command.name
         )));
     }
@@ -113,6 +117,10 @@ pub fn perform(
             (nodes, key)
         }
     };
+    let mut nodes = nodes;
+    for node in &mut nodes.nodes {
+        node.device = wanted.device.or(&node.device);
+    }
     let nodes = Nodes {
         patience: wanted.patience.or(nodes.patience),
         peer_limit: wanted.peer_limit.or(nodes.peer_limit),

@@ -11,6 +11,7 @@
 //! | beginning and ending together, over the fabric itself | [`control`] |
 //! | one node's part of a run | [`node`] |
 //! | the threads of its clients; who brings them through the run; what is verified then | `crew`, `conductor`, `afterwards` |
+//! | verbs by RDMA, where it is asked for | [`rdma`] |
 //! | whether a machine can be a node | [`doctor`] |
 //! | whether somebody wants the process to end | `told` |
 //! | what a node has measured, as bytes | [`report`] |
@@ -25,6 +26,7 @@ pub(crate) mod given;
 pub mod launch;
 pub mod node;
 pub mod nodes;
+pub mod rdma;
 pub mod report;
 pub(crate) mod told;
 

@@ -9,6 +9,7 @@ use dmtree_cluster::tcp::{Cluster, Key};
 use super::conductor::Limits;
 use super::given::Given;
 use super::nodes::{Nodes, Role};
+use super::rdma::DeviceFlags;
 use super::report::NodeReport;
 use super::told::Told;
 use crate::command::{BENCH, Command};
@@ -46,6 +47,8 @@ pub struct NodeWanted {
     pub patience: Option<PositiveTime>,
     /// How long to wait for a sign of life of one that has come, if not as the file says.
     pub peer_limit: Option<PositiveTime>,
+    /// Its RDMA device, where it is not as the file says.
+    pub device: DeviceFlags,
 }
 
 /// What holds in real time where nothing is said: small enough for a laptop with a few cores.
@@ -81,12 +84,12 @@ pub(crate) fn check_real(given: &Options) -> Result<()> {
     ];
     if let Some((flag, _)) = simulated.into_iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::Usage(format!(
-            "{flag}: it is for the simulated cluster; over TCP time is real: leave it out"
+            "{flag}: it is for the simulated cluster; over TCP and RDMA time is real: leave it out"
         )));
     }
     match given.fabric {
         Some(Fabric::Sim) => Err(Failure::Usage(
-            "--fabric sim: the nodes of a cluster are processes, over tcp; bench and figure simulate".to_owned(),
+            "--fabric sim: the nodes of a cluster are processes, over tcp or verbs; bench and figure simulate".to_owned(),
         )),
         _ => Ok(()),
     }
@@ -104,7 +107,7 @@ pub(crate) fn real_options(given: Options, nodes: u16) -> Result<Options> {
     }
     Ok(Options {
         nodes: Some(count),
-        fabric: Some(Fabric::Tcp),
+        fabric: given.fabric.or(Some(Fabric::Tcp)),
         ..given
     })
 }
@@ -179,6 +182,7 @@ pub fn perform(wanted: &NodeWanted, given: Options, only_print: bool) -> Result<
             key: source.key.clone(),
             cluster: Cluster::new(config.clone(), epoch),
             limits: limits(nodes, wanted),
+            device: wanted.device.or(&nodes.nodes[usize::from(node.0)].device),
             told: told.clone(),
         };
         let ended = one_run(source.is_given, &plan, &spec, &place);

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use dmtree_cluster::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::rdma::DeviceFlags;
 use crate::error::{Failure, Result};
 use crate::run::SERVER;
 use crate::settings::quantity::PositiveTime;
@@ -48,6 +49,13 @@ pub struct Node {
     pub ssh: Option<String>,
     /// What it does.
     pub roles: Vec<Role>,
+    /// Its RDMA device; of clusters over verbs, and where it is not the obvious one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub device: DeviceFlags,
+}
+
+fn is_default(device: &DeviceFlags) -> bool {
+    *device == DeviceFlags::default()
 }
 
 /// The nodes of a cluster, and the file with their key.
@@ -148,6 +156,7 @@ impl Nodes {
         let node = |number| Node {
             address: String::new(),
             ssh: None,
+            device: DeviceFlags::default(),
             roles: match number {
                 0 => vec![Role::Memory, Role::Compute],
                 _ => vec![Role::Compute],

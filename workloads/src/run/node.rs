@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use dmtree_cluster::region::Regions;
 use dmtree_cluster::tcp::{ClientThread, Cluster, Key, Server, ServerConfig, ThreadConfig};
+use dmtree_cluster::wall::{self, QueuePairs};
 use dmtree_cluster::{ClientId, ErrorKind, GlobalAddr, NodeId, WaitBounds};
 use dmtree_index::{IndexCache, LoadedTree, Tree, TreeOptions};
 
@@ -20,9 +21,10 @@ use crate::real::conductor::{Cast, Limits, Played, conduct, connect};
 use crate::real::control::Control;
 use crate::real::crew::{Crew, Order, Times};
 use crate::real::nodes::Nodes;
+use crate::real::rdma::{DeviceFlags, Rdma};
 use crate::real::report::NodeReport;
 use crate::real::told::Told;
-use crate::settings::choice::Swap;
+use crate::settings::choice::{Fabric, Swap};
 
 /// Which node, of which cluster, in which run.
 #[derive(Clone, Debug)]
@@ -32,6 +34,7 @@ pub(crate) struct Place<'a> {
     pub(crate) key: Key,
     pub(crate) cluster: Cluster,
     pub(crate) limits: Limits,
+    pub(crate) device: DeviceFlags,
     pub(crate) told: Told,
 }
 
@@ -42,6 +45,8 @@ struct Station {
     regions: Arc<Regions>,
     cache: Arc<IndexCache>,
     control: Control,
+    /// Over RDMA, if it is.
+    rdma: Option<Rdma>,
 }
 
 /// Tells the crew that a thread has ended, however it does.
@@ -82,6 +87,10 @@ impl RunPlan<'_> {
         let failed = |why: String| Failure::Work(format!("{}: {why}", place.node));
         let mut map = self.map.clone();
         let control = Control::reserve(&mut map);
+        let settings = self.settings;
+        let rdma = (settings.fabric == Fabric::Verbs)
+            .then(|| Rdma::reserve(&place.device, &mut map, settings.threads))
+            .transpose()?;
         let regions = Regions::zeroed(place.node, &map)
             .map_err(|error| failed(format!("cannot get its memory: {error}")))?;
         let regions = Arc::new(regions);
@@ -110,8 +119,8 @@ impl RunPlan<'_> {
             cluster.epoch = thread.epoch_of(SERVER).unwrap_or(cluster.epoch);
             (serve(place, &cluster, &regions)?, thread)
         };
+        let acceptor = rdma.as_ref().map(|rdma| rdma.serve(&regions)).transpose()?;
         let config = self.thread_config(place, &cluster)?;
-        let settings = self.settings;
         let threads = if place.nodes.computes(place.node) {
             settings.threads
         } else {
@@ -141,6 +150,7 @@ impl RunPlan<'_> {
                     regions: Arc::clone(&regions),
                     cache: Arc::clone(&cache),
                     control,
+                    rdma: rdma.clone(),
                 };
                 let crew = &crew;
                 scope.spawn(move || {
@@ -161,6 +171,8 @@ impl RunPlan<'_> {
             };
             conduct(control_thread, cast, check)
         });
+        // In this order: no RNIC serves what is not there any more.
+        drop(acceptor);
         drop(server);
         played.map_err(failed)
     }
@@ -211,16 +223,34 @@ impl RunPlan<'_> {
         let Ok(Order::Connect) = heard.recv() else {
             return NodeReport::default();
         };
-        let connected = ClientThread::connect(station.config.clone(), Arc::clone(&station.regions));
-        let mut thread = match connected {
-            Ok(thread) => thread.with_abort(crew.aborting()),
-            Err(error) => {
-                return NodeReport {
-                    failure: Some(error.to_string()),
-                    ..NodeReport::default()
-                };
-            }
+        let failed = |error: dmtree_cluster::Error| NodeReport {
+            failure: Some(error.to_string()),
+            ..NodeReport::default()
         };
+        let own = || Arc::clone(&station.regions);
+        let mut tcp = match ClientThread::connect(station.config.clone(), own()) {
+            Ok(thread) => thread,
+            Err(error) => return failed(error),
+        };
+        let Some(rdma) = &station.rdma else {
+            return self.work_on(tcp, station, crew, heard);
+        };
+        let options = station.config.options();
+        match rdma.connect(&mut tcp, station.own.1, own(), options) {
+            Ok(thread) => self.work_on(thread, station, crew, heard),
+            Err(error) => failed(error),
+        }
+    }
+
+    /// The same once the thread has its connections, whatever they are.
+    fn work_on<Q: QueuePairs + 'static>(
+        &self,
+        thread: wall::ClientThread<Q>,
+        station: &Station,
+        crew: &Crew,
+        heard: &mpsc::Receiver<Order>,
+    ) -> NodeReport {
+        let mut thread = thread.with_abort(crew.aborting());
         crew.has_connected();
         let Ok(Order::Begin(schedule)) = heard.recv() else {
             return NodeReport::default();
@@ -250,10 +280,10 @@ impl RunPlan<'_> {
         }
     }
 
-    fn spawn_at(
+    fn spawn_at<Q: QueuePairs + 'static>(
         &self,
         station: &Station,
-        thread: &mut ClientThread,
+        thread: &mut wall::ClientThread<Q>,
         schedule: Schedule,
         outcome: &Rc<Outcome>,
     ) {

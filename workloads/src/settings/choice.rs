@@ -60,6 +60,8 @@ choice! {
         Sim = "sim",
         /// Nodes as processes, in real time.
         Tcp = "tcp",
+        /// The same, whose clients' verbs go by RDMA.
+        Verbs = "verbs",
     }
 }
 
@@ -202,7 +204,10 @@ mod tests {
     #[test]
     fn unknown_words_are_told_what_exists() {
         let error = "shm".parse::<Fabric>().unwrap_err().to_string();
-        assert_eq!(error, "no fabric is called \"shm\"; there are sim, tcp");
+        assert_eq!(
+            error,
+            "no fabric is called \"shm\"; there are sim, tcp, verbs"
+        );
         let error = "dma".parse::<DataPaths>().unwrap_err().to_string();
         assert_eq!(
             error,

@@ -236,7 +236,7 @@ impl Settings {
         let lock_memory = match fabric {
             Fabric::Sim => lock_memory::choose(asked_lock_memory, &lock.0, lock_count, &profile)?,
             // Processes have no other.
-            Fabric::Tcp => MemoryKind::Host,
+            Fabric::Tcp | Fabric::Verbs => MemoryKind::Host,
         };
         // Each is within its option's bounds, which fit the narrower types.
         Ok(Self {
@@ -346,7 +346,7 @@ fn complete(options: Options) -> Options {
 fn of_fabric(fabric: Fabric, options: Options) -> Options {
     match fabric {
         Fabric::Sim => options,
-        Fabric::Tcp => Options {
+        Fabric::Tcp | Fabric::Verbs => Options {
             profile: None,
             jitter: None,
             hostile: None,
