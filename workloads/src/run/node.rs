@@ -111,7 +111,7 @@ impl RunPlan<'_> {
                 _ => failed(error.to_string()),
             })
         };
-        let (server, control_thread) = if place.node == SERVER {
+        let (_server, control_thread) = if place.node == SERVER {
             let server = serve(place, &cluster, &regions)?;
             (server, reach(&cluster)?)
         } else {
@@ -119,7 +119,8 @@ impl RunPlan<'_> {
             cluster.epoch = thread.epoch_of(SERVER).unwrap_or(cluster.epoch);
             (serve(place, &cluster, &regions)?, thread)
         };
-        let acceptor = rdma.as_ref().map(|rdma| rdma.serve(&regions)).transpose()?;
+        // It ends before the server does: by it others ask to be connected.
+        let _acceptor = rdma.as_ref().map(|rdma| rdma.serve(&regions)).transpose()?;
         let config = self.thread_config(place, &cluster)?;
         let threads = if place.nodes.computes(place.node) {
             settings.threads
@@ -171,9 +172,6 @@ impl RunPlan<'_> {
             };
             conduct(control_thread, cast, check)
         });
-        // In this order: no RNIC serves what is not there any more.
-        drop(acceptor);
-        drop(server);
         played.map_err(failed)
     }
 
