@@ -1,4 +1,4 @@
-//! [`Rdma`]: what a node has beside TCP where its clients' verbs go by RDMA (`--fabric verbs`).
+//! `Rdma`: what a node has beside TCP where its clients' verbs go by RDMA (`--fabric verbs`).
 //!
 //! Built with the feature `verbs` only: without it there is nothing, and who asks for it is told.
 
