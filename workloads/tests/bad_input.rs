@@ -56,7 +56,12 @@ fn unknown_names_are_told_what_exists() {
     );
     refused(
         &["bench", "--fabric", "shm"],
-        &["--fabric", "shm", "sim", "tcp"],
+        &["--fabric", "shm", "sim", "tcp", "verbs"],
+    );
+    #[cfg(not(feature = "verbs"))]
+    refused(
+        &["bench", "--fabric", "verbs"],
+        &["--fabric verbs", "without RDMA", "--features verbs"],
     );
     refused(
         &["lock-bench", "--fabric", "tcp"],

@@ -9,7 +9,7 @@ use dmtree_cluster::tcp::{Cluster, Key};
 use super::conductor::Limits;
 use super::given::Given;
 use super::nodes::{Nodes, Role};
-use super::rdma::DeviceFlags;
+use super::rdma::{DeviceFlags, WITHOUT};
 use super::report::NodeReport;
 use super::told::Told;
 use crate::command::{BENCH, Command};
@@ -98,6 +98,9 @@ pub(crate) fn check_real(given: &Options) -> Result<()> {
 /// The options of a run in real time; of those that were given, none is of the simulation only.
 pub(crate) fn real_options(given: Options, nodes: u16) -> Result<Options> {
     check_real(&given)?;
+    if given.fabric == Some(Fabric::Verbs) && !cfg!(feature = "verbs") {
+        return Err(Failure::Usage(WITHOUT.to_owned()));
+    }
     let count = Bounded::new(u64::from(nodes));
     if given.nodes.is_some_and(|given| given != count) {
         return Err(Failure::Usage(format!(

@@ -34,6 +34,10 @@ impl DeviceFlags {
     }
 }
 
+/// What is told where RDMA is asked for and not there.
+pub(crate) const WITHOUT: &str = "--fabric verbs: this dmtree was built without RDMA; cargo build --release --features verbs \
+    builds one with it (docs/rdma.md says what that needs)";
+
 #[cfg(feature = "verbs")]
 mod with {
     use std::sync::Arc;
@@ -116,11 +120,7 @@ mod without {
 
     impl Rdma {
         pub(crate) fn reserve(_: &DeviceFlags, _: &mut MemoryMap, _: u16) -> Result<Self> {
-            Err(Failure::Usage(
-                "--fabric verbs: this dmtree was built without RDMA; cargo build --release --features verbs builds one with it \
-                 (docs/rdma.md says what that needs)"
-                    .to_owned(),
-            ))
+            Err(Failure::Usage(super::WITHOUT.to_owned()))
         }
 
         pub(crate) fn serve(&self, _: &Arc<Regions>) -> Result<Acceptor> {
